@@ -1,0 +1,79 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "config/result.hpp"
+#include "proto/native.hpp"
+
+namespace tutti {
+
+/// The plain interfaces between the actors and the network. net/ implements ListenerPort and SessionSink and
+/// calls StreamPort and GatewayPort; actors/ does the reverse; app/ wires them. All calls are asynchronous, come
+/// from any thread and never block.
+
+/// Why a session is closed: WebSocket close codes (RFC 6455 section 7.4.1).
+enum class CloseReason : uint16_t {
+  normal = 1000,
+  going_away = 1001,
+  policy = 1008,
+  too_big = 1009,
+  internal = 1011,
+  try_again_later = 1013,
+};
+
+/// A session, as its stream sees it. The stream actor holds it strongly: at credit 0 no I/O is pending and
+/// nothing else keeps the session alive.
+class SessionSink {
+ public:
+  virtual ~SessionSink() = default;
+  /// Queues one text message. When the queue is full an unsent partial gives way; finals are kept, and a reader
+  /// too slow for those is closed with `policy`.
+  virtual void send(std::string message, bool is_partial) = 0;
+  /// Allows the session to read `bytes` more of audio.
+  virtual void grant(int64_t bytes) = 0;
+  /// Sends what is queued, then closes.
+  virtual void close(CloseReason reason, std::string message) = 0;
+};
+
+/// A stream, as its session sees it. Destruction without on_closed counts as on_closed.
+class StreamPort {
+ public:
+  virtual ~StreamPort() = default;
+  virtual void on_audio(std::vector<std::byte> bytes) = 0;
+  virtual void on_text(std::string message) = 0;
+  /// The peer is gone (close frame, error, time-out); nothing can be sent any more.
+  virtual void on_closed() = 0;
+};
+
+/// Where a session asks for a stream.
+class GatewayPort {
+ public:
+  virtual ~GatewayPort() = default;
+  /// Creates the stream of a freshly accepted session. What is wrong with the request, or that the server is full
+  /// or draining, is told to `sink` as an error event followed by close.
+  virtual std::unique_ptr<StreamPort> open_stream(std::string query, std::shared_ptr<SessionSink> sink) = 0;
+};
+
+/// The listening sockets, as the gateway actor sees them.
+class ListenerPort {
+ public:
+  virtual ~ListenerPort() = default;
+  /// Stops accepting; open sessions go on.
+  virtual void stop_accepting() = 0;
+};
+
+/// What the HTTP side shows; answered without touching an actor. Implementations are thread-safe.
+class StatusPort {
+ public:
+  virtual ~StatusPort() = default;
+  [[nodiscard]] virtual bool ready() const = 0;
+  /// Prometheus text exposition format.
+  [[nodiscard]] virtual std::string metrics() const = 0;
+};
+
+}  // namespace tutti

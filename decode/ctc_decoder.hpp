@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace tutti {
+
+/// The rows of one stream's chunk as the CTC head leaves them: for each frame the `k` best tokens and their log
+/// probabilities, best first.
+struct CtcFrames {
+  int frames = 0;
+  int k = 0;
+  const int32_t* ids = nullptr;        ///< frames x k
+  const float* log_probs = nullptr;    ///< frames x k
+};
+
+/// One token of a hypothesis. Frames count from the last reset of the state.
+struct CtcToken {
+  int32_t id = 0;
+  int32_t first_frame = 0;  ///< of the run of frames that emitted it
+  int32_t last_frame = 0;
+  float log_prob = 0;       ///< of its most certain frame
+  bool operator==(const CtcToken&) const = default;
+};
+
+/// Decoder state of one stream, reused across streams by CtcStateCacheManager.
+class CtcState {
+ public:
+  virtual ~CtcState() = default;
+};
+
+/// Streaming CTC search. A decoder is stateless and serves every stream; states are created by it.
+class CtcDecoder {
+ public:
+  virtual ~CtcDecoder() = default;
+  /// How many candidates per frame it reads.
+  [[nodiscard]] virtual int top_k() const = 0;
+  /// Allocates a state that holds up to max_tokens() tokens without allocating again.
+  [[nodiscard]] virtual std::unique_ptr<CtcState> create_state() const = 0;
+  virtual void reset_state(CtcState& state) const = 0;
+  virtual void decode_chunk(CtcState& state, const CtcFrames& frames) const = 0;
+  /// The best hypothesis so far. Valid until the next call with this state.
+  [[nodiscard]] virtual std::span<const CtcToken> best(const CtcState& state) const = 0;
+  /// Frames decoded since the last reset.
+  [[nodiscard]] virtual int64_t frames(const CtcState& state) const = 0;
+  /// Closes the segment: the last partial hypothesis becomes the final one.
+  [[nodiscard]] virtual std::span<const CtcToken> finalize_stream(CtcState& state) const = 0;
+};
+
+/// Best token per frame, repeats merged, blanks dropped.
+class CtcGreedyDecoder final : public CtcDecoder {
+ public:
+  /// A state holds at most `max_tokens` tokens; what comes after is dropped, so the engine closes a segment
+  /// before that.
+  explicit CtcGreedyDecoder(int blank_id, int max_tokens);
+
+  [[nodiscard]] int top_k() const override { return 1; }
+  [[nodiscard]] std::unique_ptr<CtcState> create_state() const override;
+  void reset_state(CtcState& state) const override;
+  void decode_chunk(CtcState& state, const CtcFrames& frames) const override;
+  [[nodiscard]] std::span<const CtcToken> best(const CtcState& state) const override;
+  [[nodiscard]] int64_t frames(const CtcState& state) const override;
+  [[nodiscard]] std::span<const CtcToken> finalize_stream(CtcState& state) const override;
+
+ private:
+  int blank_id_;
+  size_t max_tokens_;
+};
+
+}  // namespace tutti

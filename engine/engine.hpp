@@ -1,0 +1,128 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "config/engine_config.hpp"
+#include "config/result.hpp"
+#include "decode/text.hpp"
+#include "gpu/ops.hpp"
+#include "model/conformer.hpp"
+
+namespace tutti {
+
+using Clock = std::chrono::steady_clock;
+
+/// Names a stream of one engine: a slot and the number of times it has been given out. A stale key is ignored by
+/// every call and counted in EngineStats::stale_calls.
+struct StreamKey {
+  int32_t slot = -1;
+  uint32_t generation = 0;
+  bool operator==(const StreamKey&) const = default;
+};
+
+enum class StreamClass : uint8_t {
+  live,        ///< a person waits for each chunk
+  background,  ///< an upload: fills the lanes live streams leave, with a guaranteed share
+};
+
+struct StreamOptions {
+  StreamClass stream_class = StreamClass::live;
+  bool interim = true;  ///< emit partials
+  bool words = true;    ///< fill Update::words of finals
+};
+
+enum class FinalReason : uint8_t { endpoint, eof, finalize, length };
+[[nodiscard]] std::string_view to_string(FinalReason reason);
+
+/// What a tick says about one stream. Times are samples at the model's rate since the stream's first sample.
+struct Update {
+  enum class Kind : uint8_t {
+    partial,   ///< text so far of the open segment
+    final,     ///< the segment is closed
+    done,      ///< after the last final of finish(); the stream is released
+    error,     ///< the stream ended alone; `text` says why; released
+    consumed,  ///< nothing to say, only `consumed_samples`
+  };
+  Kind kind = Kind::partial;
+  StreamKey key;
+  int32_t segment = 0;
+  std::string text;
+  int64_t start_sample = 0;  ///< of the first token, or of the segment when there is none
+  int64_t end_sample = 0;
+  float confidence = 0;
+  FinalReason reason = FinalReason::endpoint;
+  std::vector<Word> words;    ///< the first `word_count` entries, on frames from the segment's first
+  size_t word_count = 0;
+  int64_t segment_sample = 0; ///< sample of frame 0 of `words`
+  int64_t consumed_samples = 0;  ///< fed samples that left the input buffer since the last update (credit)
+  int64_t audio_samples = 0;     ///< fed to the stream in all
+  Clock::time_point ready_at{};  ///< when the last sample this update needed arrived
+};
+
+struct EngineStats {
+  int64_t ticks = 0;
+  int64_t lanes = 0;            ///< summed over ticks
+  int64_t stale_calls = 0;
+  int64_t failed_streams = 0;   ///< ended by an error of their own
+  int64_t chunks = 0;
+  double forward_seconds = 0;
+  double feature_seconds = 0;
+  double decode_seconds = 0;
+};
+
+/// One device's worth of recognizer: a model, its caches, a decoder and a scheduler. Single-threaded; knows
+/// nothing of actors or sockets.
+///
+/// The life of a stream: admit, feed..., (finalize | reset)..., finish or release. Commands only note what is
+/// asked; tick() does the work and reports it.
+class Engine {
+ public:
+  /// Throws SetupError or std::invalid_argument when the configuration does not fit the model or the device.
+  Engine(std::shared_ptr<const ConformerCtc> model, std::unique_ptr<Ops> ops, const EngineConfig& config);
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  /// Fails with "full" when no slot or no reserved history is free.
+  [[nodiscard]] Result<StreamKey> admit(const StreamOptions& options);
+  /// Samples at the model's rate in [-1, 1). Fails with "buffer_full" (nothing taken) past max_buffered_ms, and
+  /// with "after_eof" after finish().
+  Result<void> feed(StreamKey key, std::span<const float> samples, Clock::time_point arrival = Clock::now());
+  /// Everything fed so far becomes exactly one final with reason `finalize`; audio fed later is a new segment.
+  void finalize(StreamKey key);
+  /// finalize with reason `eof`, then `done` and release.
+  void finish(StreamKey key);
+  /// Forgets the open segment, buffered audio, caches and positions; the sample clock goes on.
+  void reset(StreamKey key);
+  /// Ends the stream at once, silently.
+  void release(StreamKey key);
+
+  /// Whether tick() would do something.
+  [[nodiscard]] bool has_work() const;
+  /// Runs at most one batched forward and returns what there is to say, in order per stream. The updates are
+  /// valid until the next call.
+  std::span<const Update> tick();
+
+  [[nodiscard]] int free_streams() const;
+  [[nodiscard]] int open_streams() const;
+  [[nodiscard]] int sample_rate() const;
+  /// Duration of a full chunk.
+  [[nodiscard]] int chunk_ms() const;
+  /// Samples per encoder frame: what turns Word frames into times.
+  [[nodiscard]] int samples_per_frame() const;
+  [[nodiscard]] const EngineStats& stats() const;
+  [[nodiscard]] const EngineConfig& config() const;
+  [[nodiscard]] const ConformerCtc& model() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace tutti

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "gpu/ops.hpp"
+
+namespace tutti {
+
+/// A device that can be given an owner: one CPU core or one CUDA GPU.
+struct Device {
+  enum class Kind { cpu, cuda };
+  Kind kind = Kind::cpu;
+  int index = 0;
+};
+
+/// "cpu:0", "cuda:1".
+[[nodiscard]] std::string to_string(const Device& device);
+
+/// The devices that the configuration's `device` names: "cpu" (`cpu_owners` of them), "cuda:N", or "auto" (a
+/// GPU that can run the model when there is one, else the CPU). `note` receives one line for the log when a GPU
+/// was looked for and not taken. Throws SetupError when an explicitly named GPU cannot be used.
+[[nodiscard]] std::vector<Device> select_devices(std::string_view device, int cpu_owners, std::string& note);
+
+/// Throws SetupError when the device cannot be opened.
+[[nodiscard]] std::unique_ptr<Ops> open_device(const Device& device);
+
+}  // namespace tutti

@@ -1,0 +1,170 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "audio/fbank.hpp"
+#include "gpu/tensor.hpp"
+
+namespace tutti {
+
+enum class Activation : uint8_t { none, relu, swish };
+
+/// What one tick runs: the lanes' rows packed back to back, no gaps, lane i at [row_begin[i], row_begin[i+1]).
+struct BatchLayout {
+  std::span<const int32_t> row_begin;  ///< lanes + 1 entries, the first 0
+  [[nodiscard]] int lanes() const { return static_cast<int>(row_begin.size()) - 1; }
+  [[nodiscard]] int rows() const { return row_begin.back(); }
+  [[nodiscard]] int rows(int lane) const { return row_begin[lane + 1] - row_begin[lane]; }
+};
+
+/// A weight matrix and bias in the layout the backend's kernel reads. Immutable after construction, so that
+/// the owners of one kind of device share it.
+class PackedLinear {
+ public:
+  virtual ~PackedLinear() = default;
+  [[nodiscard]] virtual int in_features() const = 0;
+  [[nodiscard]] virtual int out_features() const = 0;
+};
+
+/// Weights of the 4x convolutional subsampling, packed. Immutable, shared like PackedLinear.
+class PackedSubsampling {
+ public:
+  virtual ~PackedSubsampling() = default;
+};
+
+/// As the checkpoint stores them (host, f32).
+struct SubsamplingWeights {
+  TensorView conv1_weight;  ///< (D, 1, 3, 3)
+  TensorView conv1_bias;    ///< (D)
+  TensorView conv2_weight;  ///< (D, D, 3, 3)
+  TensorView conv2_bias;    ///< (D)
+  TensorView out_weight;    ///< (D, D*F2): input flattened channel-major, c*F2 + f
+  TensorView out_bias;      ///< (D)
+};
+
+/// Weights of the middle of the convolution module (device).
+struct ConvModuleWeights {
+  TensorView depthwise_weight;  ///< (D, K)
+  TensorView depthwise_bias;    ///< (D)
+  /// Layer norm over D, or, when `folded`, a batch norm already folded into a per-channel scale and shift.
+  TensorView norm_scale;  ///< (D)
+  TensorView norm_shift;  ///< (D)
+  bool folded_batch_norm = false;
+};
+
+/// y = residual + scale * activation(x W^T + b)
+struct Epilogue {
+  Activation activation = Activation::none;
+  float scale = 1.0F;
+  TensorView residual{};  ///< (rows, out) or empty; may be y itself
+};
+
+/// One layer's share of the paged K/V pool, as a kernel reads it. Lane i's history is the `cache_seqlens[i]`
+/// frames that start at frame `cache_begin[i]` of its logical block 0; its new frames follow them. Logical
+/// block b lies in physical block block_table[i * table_width + b].
+struct PagedKv {
+  TensorView k;  ///< (blocks, block_size, n_kv_head, head_dim)
+  TensorView v;  ///< the same
+  std::span<const int32_t> block_table;  ///< lanes x table_width
+  int table_width = 0;
+  std::span<const int32_t> cache_seqlens;  ///< lanes
+  std::span<const int32_t> cache_begin;    ///< lanes
+};
+
+/// Attention with a position term indexed by the key's absolute frame:
+///   score(i, j) = ((q_i + u) . k_j + (q_i + v) . p[pos(j)]) / sqrt(head_dim)
+/// (WeNet's "rel_pos" without a shift; see its RelPositionMultiHeadedAttention).
+struct AttentionInputs {
+  TensorView qkv;        ///< (rows, 3*D): queries, keys, values of the new frames
+  TensorView pos_bias_u; ///< (D)
+  TensorView pos_bias_v; ///< (D)
+  TensorView positions;  ///< (P, D): W_pos . pe, by position
+  /// Position of each lane's first new frame; its cached frames are the positions just before. lanes entries.
+  std::span<const int32_t> first_position;
+};
+
+/// Frames of features to compute for one stream.
+struct FbankJob {
+  const float* samples;  ///< (frames-1)*shift + length samples in [-1, 1)
+  int frames;
+  float* out;  ///< frames x num_mel_bins
+};
+
+/// The fused operations a streaming encoder is written against. An Ops belongs to one owner thread and holds
+/// its scratch memory; what it packs may be read by every Ops of the same kind of device.
+///
+/// Row independence: every operation computes a row (or a lane) from that row's (lane's) own data with an order
+/// of operations that does not depend on how many rows there are or where it stands among them. Transcripts
+/// are bit-identical in any batch because of it.
+///
+/// No operation allocates once an Ops was `reserve`d for the sizes it is used with. Shapes are the caller's
+/// duty (asserted, not reported): they come from the model, never from a client.
+class Ops {
+ public:
+  virtual ~Ops() = default;
+
+  /// "cpu (AVX2, oneDNN 2.6.3 + panel kernel)": for logs and `/metrics`.
+  [[nodiscard]] virtual std::string_view description() const = 0;
+  [[nodiscard]] virtual Tensor allocate(DType dtype, const Shape& shape) = 0;
+  /// Copies a host f32 tensor to the device.
+  [[nodiscard]] virtual Tensor upload(const TensorView& host) = 0;
+  /// Copies device rows to host f32 memory.
+  virtual void download(const TensorView& device, std::span<float> host) = 0;
+
+  /// Prepares scratch for batches of at most `rows` packed encoder rows in `lanes` lanes.
+  virtual void reserve(int lanes, int rows) = 0;
+
+  /// `weight` (out, in) and `bias` (out, or empty) are host f32.
+  [[nodiscard]] virtual std::shared_ptr<const PackedLinear> pack_linear(const TensorView& weight,
+                                                                        const TensorView& bias) = 0;
+  [[nodiscard]] virtual std::shared_ptr<const PackedSubsampling> pack_subsampling(
+      const SubsamplingWeights& weights, int num_mel_bins) = 0;
+
+  /// out (frames, mel) of every job. Kaldi's log-mel filter bank; see audio/fbank.hpp.
+  virtual void fbank(const FbankTables& tables, std::span<const FbankJob> jobs) = 0;
+
+  /// Packs the lanes' feature windows and normalises them: out = (x - mean) * istd.
+  /// `layout` counts feature rows; features[lane] is rows(lane) x mel, contiguous.
+  virtual void cmvn(const BatchLayout& layout, std::span<const float* const> features, const TensorView& mean,
+                    const TensorView& istd, const TensorView& out) = 0;
+
+  /// Two 3x3 stride-2 convolutions with ReLU, flatten, linear, times `scale`.
+  /// in: feature rows by `feature_layout`; out (rows, D) by `layout`, where a lane's rows are ((f-1)/2-1)/2.
+  virtual void subsample(const PackedSubsampling& weights, const BatchLayout& feature_layout,
+                         const TensorView& features, const BatchLayout& layout, float scale,
+                         const TensorView& out) = 0;
+
+  /// y (rows, out) from x (rows, in). y must not overlap x.
+  virtual void linear(const PackedLinear& weights, const TensorView& x, const Epilogue& epilogue,
+                      const TensorView& y) = 0;
+
+  /// y = gamma * (x - mean) / sqrt(var + eps) + beta over the last axis. y may be x.
+  virtual void layer_norm(const TensorView& x, const TensorView& gamma, const TensorView& beta, float eps,
+                          const TensorView& y) = 0;
+
+  /// Writes the new frames' K and V behind each lane's history, then attends to history and new frames, every
+  /// new frame to all of them. out (rows, D).
+  virtual void paged_attention(const BatchLayout& layout, const PagedKv& kv, const AttentionInputs& in,
+                               const TensorView& out) = 0;
+
+  /// Puts each lane's cached left context before its rows: extended has lanes*(K-1) + rows rows, lane i's at
+  /// row_begin[i] + i*(K-1). Then the last K-1 of them become the lane's cache.
+  /// x (rows, D); cache (slots, K-1, D), written.
+  virtual void extend_with_context(const BatchLayout& layout, const TensorView& x,
+                                   std::span<const int32_t> slots, const TensorView& cache,
+                                   const TensorView& extended) = 0;
+
+  /// GLU over the extended rows (extended rows, 2D), causal depthwise convolution, norm, swish: out (rows, D).
+  virtual void conv_module(const BatchLayout& layout, const TensorView& extended, const ConvModuleWeights& weights,
+                           float eps, const TensorView& out) = 0;
+
+  /// Log-softmax in place over (rows, V), and the k largest of each row, largest first, the smaller id first
+  /// among equals: ids (rows, k) i32, values (rows, k).
+  virtual void log_softmax_top_k(const TensorView& logits, int k, const TensorView& ids,
+                                 const TensorView& values) = 0;
+};
+
+}  // namespace tutti

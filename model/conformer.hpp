@@ -1,0 +1,85 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cache/cnn_cache.hpp"
+#include "cache/paged_kv_cache.hpp"
+#include "config/cache_config.hpp"
+#include "decode/text.hpp"
+#include "gpu/ops.hpp"
+#include "model/checkpoint.hpp"
+
+namespace tutti {
+
+/// How a model consumes feature frames. The engine assumes nothing of it.
+struct StreamingGeometry {
+  int window = 0;       ///< feature frames of a full chunk: (C-1)*4 + 7
+  int stride = 0;       ///< feature frames between chunk starts: 4*C
+  int min_frames = 0;   ///< fewer are dropped at the end of audio: 7
+  int subsampling = 0;  ///< feature frames per encoder frame: 4
+
+  [[nodiscard]] int overlap() const { return window - stride; }
+  /// Encoder frames that `feature_frames` yield: ((f-1)/2-1)/2.
+  [[nodiscard]] static int encoder_frames(int feature_frames) { return ((feature_frames - 1) / 2 - 1) / 2; }
+};
+
+/// One batch of chunks, lane by lane.
+struct ChunkBatch {
+  std::span<const float* const> features;    ///< feature_frames[lane] x mel each
+  std::span<const int32_t> feature_frames;   ///< from min_frames to window
+  std::span<const int32_t> slots;            ///< conv-cache slot
+  std::span<const int32_t> first_position;   ///< position of the first new frame
+};
+
+/// Rows are packed as in `layout`.
+struct EncoderOutput {
+  BatchLayout layout;
+  TensorView encoder_out;     ///< (rows, D), after after_norm
+  TensorView log_probs;       ///< (rows, V)
+  TensorView top_ids;         ///< (rows, k) i32
+  TensorView top_log_probs;   ///< (rows, k)
+};
+
+/// Receives intermediate results by name ("block0.norm_mha_out"). Observation never changes what is computed.
+using Probe = std::function<void(std::string_view name, const TensorView& rows)>;
+
+/// Activation memory for batches of up to `lanes` chunks; one per engine.
+class EncoderWorkspace;
+
+/// Streaming Conformer encoder with a CTC head (WeNet U2 / U2++), written against Ops. Weights are immutable and
+/// shared by every owner of one kind of device.
+class ConformerCtc {
+ public:
+  /// Packs the weights through `ops`. Positions up to `max_positions` can be addressed. Throws SetupError for
+  /// missing or misshapen tensors.
+  ConformerCtc(Checkpoint checkpoint, Ops& ops, int max_positions);
+  ~ConformerCtc();
+
+  [[nodiscard]] const std::string& name() const;
+  [[nodiscard]] const ConformerSpec& spec() const;
+  [[nodiscard]] const TokenTable& tokens() const;
+  [[nodiscard]] const FbankTables& fbank() const;
+  [[nodiscard]] StreamingGeometry geometry(int chunk_size) const;
+  [[nodiscard]] int max_positions() const;
+  /// Keys of the checkpoint that this model has no use for.
+  [[nodiscard]] const std::vector<std::string>& unused_weights() const;
+
+  [[nodiscard]] std::unique_ptr<EncoderWorkspace> make_workspace(Ops& ops, int chunk_size, int lanes,
+                                                                 int top_k) const;
+  /// Appends the lanes' K and V to the paged cache, updates the conv caches of their slots, and returns views
+  /// into the workspace.
+  EncoderOutput forward(Ops& ops, EncoderWorkspace& workspace, const ChunkBatch& batch, const PagedKvCache& kv,
+                        const CnnCacheManager& cnn, const Probe* probe = nullptr) const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace tutti
