@@ -7,19 +7,19 @@ namespace tutti {
 /// How one device's recognizer is sized and decodes. Every field is an option of the configuration file, an
 /// environment variable and a flag; see config/options.hpp.
 struct EngineConfig {
-  std::string device = "auto";   ///< "auto", "cpu", "cuda:N"
-  int owners = 0;                ///< CPU owners; 0 = usable cores
-  int max_streams = 64;          ///< per owner
-  int max_batch_size = 16;       ///< lanes of one tick
-  int chunk_size = 16;           ///< encoder frames
-  int num_left_chunks = 4;       ///< -1 = unlimited
-  int block_size_frames = 0;     ///< 0 = chunk_size
-  int max_num_blocks = 0;        ///< 0 = what max_streams reserve
+  std::string device = "auto";  ///< "auto", "cpu", "cuda:N"
+  int owners = 0;               ///< CPU owners; 0 = usable cores
+  int max_streams = 64;         ///< per owner
+  int max_batch_size = 16;      ///< lanes of one tick
+  int chunk_size = 16;          ///< encoder frames
+  int num_left_chunks = 4;      ///< -1 = unlimited
+  int block_size_frames = 0;    ///< 0 = chunk_size
+  int max_num_blocks = 0;       ///< 0 = what max_streams reserve
   int max_blocks_per_seq = 512;
-  int max_tick_ms = 40;          ///< a CPU tick is held to this by its number of lanes
-  int max_position_frames = 3000;///< the position origin restarts after this many frames; 0 = never
-  int max_segment_tokens = 4096; ///< a longer segment is closed with reason "length"
-  int max_buffered_ms = 20000;   ///< audio a stream may have waiting in the engine
+  int max_tick_ms = 40;            ///< a CPU tick is held to this by its number of lanes
+  int max_position_frames = 3000;  ///< the position origin restarts after this many frames; 0 = never
+  int max_segment_tokens = 4096;   ///< a longer segment is closed with reason "length"
+  int max_buffered_ms = 20000;     ///< audio a stream may have waiting in the engine
   std::string decoder = "greedy";
 };
 

@@ -9,15 +9,15 @@ namespace tutti {
 /// Everything `tutti serve` can be told.
 struct ServerConfig {
   std::string bind = "127.0.0.1:8080";
-  std::string model;              ///< checkpoint directory; empty = the bundled model
+  std::string model;  ///< checkpoint directory; empty = the bundled model
   EngineConfig engine;
-  int credit_ms = 4000;           ///< audio a session may have unacknowledged before its socket is not read
-  int max_message_bytes = 1 << 20;///< a longer WebSocket message ends its session
-  int max_sessions = 4096;        ///< open connections
-  int idle_timeout_s = 60;        ///< without audio or keepalive
-  int max_queued_events = 256;    ///< results waiting for a slow reader; partials are superseded first
-  int grace_s = 10;               ///< how long SIGTERM waits for running streams
-  std::string log_level = "info"; ///< trace, debug, info, warn, error
+  int credit_ms = 4000;             ///< audio a session may have unacknowledged before its socket is not read
+  int max_message_bytes = 1 << 20;  ///< a longer WebSocket message ends its session
+  int max_sessions = 4096;          ///< open connections
+  int idle_timeout_s = 60;          ///< without audio or keepalive
+  int max_queued_events = 256;      ///< results waiting for a slow reader; partials are superseded first
+  int grace_s = 10;                 ///< how long SIGTERM waits for running streams
+  std::string log_level = "info";   ///< trace, debug, info, warn, error
 };
 
 }  // namespace tutti
