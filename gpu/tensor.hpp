@@ -20,8 +20,13 @@ enum class DType : uint8_t { f32, bf16, i8, i32 };
 /// Up to five extents, outermost first.
 class Shape {
  public:
+  static constexpr size_t max_rank = 5;
   Shape() = default;
   Shape(std::initializer_list<int64_t> extents) {
+    assert(extents.size() <= extents_.size());
+    for (int64_t e : extents) extents_[rank_++] = e;
+  }
+  explicit Shape(std::span<const int64_t> extents) {
     assert(extents.size() <= extents_.size());
     for (int64_t e : extents) extents_[rank_++] = e;
   }
@@ -46,7 +51,7 @@ class Shape {
   bool operator==(const Shape&) const = default;
 
  private:
-  std::array<int64_t, 5> extents_{};
+  std::array<int64_t, max_rank> extents_{};
   int rank_ = 0;
 };
 
