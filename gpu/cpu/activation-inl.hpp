@@ -1,0 +1,44 @@
+// Activations on Highway vectors, shared by the kernels that apply them. Included by files that are compiled
+// once per instruction set, after hwy/highway.h, hence the toggled guard.
+#if defined(TUTTI_GPU_CPU_ACTIVATION_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef TUTTI_GPU_CPU_ACTIVATION_INL_HPP
+#undef TUTTI_GPU_CPU_ACTIVATION_INL_HPP
+#else
+#define TUTTI_GPU_CPU_ACTIVATION_INL_HPP
+#endif
+
+#include "hwy/contrib/math/math-inl.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace tutti::cpu::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+/// max(x, 0). A NaN stays a NaN, so that a stream whose numbers have gone wrong can be recognised by its
+/// output.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V relu(D d, V x) {
+  const V zero = hn::Zero(d);
+  return hn::IfThenElse(hn::Lt(x, zero), zero, x);
+}
+
+/// 1 / (1 + exp(-x)).
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V sigmoid(D d, V x) {
+  // Beyond 88 the exponential of a float overflows; there the result is 0 to within the smallest normal
+  // number.
+  const V e = hn::Exp(d, hn::Min(hn::Neg(x), hn::Set(d, 88.0F)));
+  return hn::Div(hn::Set(d, 1.0F), hn::Add(hn::Set(d, 1.0F), e));
+}
+
+/// x / (1 + exp(-x)).
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V swish(D d, V x) {
+  const V e = hn::Exp(d, hn::Min(hn::Neg(x), hn::Set(d, 88.0F)));
+  return hn::Div(x, hn::Add(hn::Set(d, 1.0F), e));
+}
+
+}  // namespace tutti::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif
