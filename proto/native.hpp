@@ -31,8 +31,8 @@ struct Eof {};
 struct KeepAlive {};
 using ClientEvent = std::variant<Finalize, Eof, KeepAlive>;
 
-/// A client's text message. Fails with bad_json (not JSON, or not an object), bad_message (no "type", or of another
-/// type than string), unknown_type.
+/// A client's text message. Fails with bad_json (not JSON, or not an object), bad_message (no "type", or of
+/// another type than string), unknown_type.
 [[nodiscard]] Result<ClientEvent> parse_client_message(std::string_view text);
 
 struct WordTime {
@@ -74,8 +74,8 @@ struct ErrorEvent {
 };
 using ServerEvent = std::variant<Ready, Partial, Final, Done, ErrorEvent>;
 
-/// One WebSocket text message. In text form Ready and Done are empty (nothing is sent), a partial is "~ TEXT", a
-/// final is "TEXT" and an error is "! MESSAGE".
+/// One WebSocket text message. In text form Ready and Done are empty (nothing is sent), a partial is "~
+/// TEXT", a final is "TEXT" and an error is "! MESSAGE".
 [[nodiscard]] std::string write_event(const ServerEvent& event, OutputFormat format);
 
 }  // namespace tutti::proto

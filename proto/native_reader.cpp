@@ -1,0 +1,188 @@
+#include <fmt/format.h>
+#include <simdjson.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <optional>
+
+#include "audio/resampler.hpp"
+#include "proto/native.hpp"
+#include "proto/query.hpp"
+
+namespace tutti::proto {
+namespace {
+
+// A control message is a few dozen bytes; the limits leave room for fields of other clients and bound what
+// one costs to parse.
+constexpr size_t max_control_message_bytes = 64 * 1024;
+constexpr size_t max_control_message_depth = 16;
+
+/// A value as a message shows it: quoted, and cut so that a client's error stays one line.
+std::string shown(std::string_view value) {
+  constexpr size_t longest = 40;
+  if (value.size() <= longest) return fmt::format("\"{}\"", value);
+  return fmt::format("\"{}...\"", value.substr(0, longest));
+}
+
+std::optional<int> parse_int(std::string_view text) {
+  int value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+Result<void> read_encoding(const std::string& value, StreamRequest& request) {
+  const auto encoding = parse_encoding(value);
+  if (!encoding) {
+    return fail("bad_encoding",
+                fmt::format("encoding is {}; accepted are {}", shown(value), accepted_encodings()));
+  }
+  request.format.encoding = *encoding;
+  return {};
+}
+
+Result<void> read_sample_rate(const std::string& value, StreamRequest& request) {
+  const auto rate = parse_int(value);
+  if (!rate || *rate < min_sample_rate || *rate > max_sample_rate) {
+    return fail("bad_sample_rate",
+                fmt::format("sample_rate is {}; accepted is a whole number of Hz from {} to {}", shown(value),
+                            min_sample_rate, max_sample_rate));
+  }
+  request.sample_rate = *rate;
+  return {};
+}
+
+Result<void> read_channels(const std::string& value, StreamRequest& request) {
+  const auto channels = parse_int(value);
+  if (!channels || *channels < 1 || *channels > max_channels) {
+    return fail("bad_channels",
+                fmt::format("channels is {}; accepted is 1 to {}", shown(value), max_channels));
+  }
+  request.format.channels = *channels;
+  return {};
+}
+
+// The upper limit is `channels`, which may come later in the query: it is checked at the end.
+Result<void> read_channel(const std::string& value, StreamRequest& request) {
+  const auto channel = parse_int(value);
+  if (!channel || *channel < 0) {
+    return fail("bad_channels",
+                fmt::format("channel is {}; accepted is the index of one channel, from 0", shown(value)));
+  }
+  request.format.mix = ChannelMix::pick;
+  request.format.picked_channel = *channel;
+  return {};
+}
+
+Result<void> read_flag(std::string_view name, const std::string& value, bool& flag) {
+  if (value == "true" || value == "1") {
+    flag = true;
+  } else if (value == "false" || value == "0") {
+    flag = false;
+  } else {
+    return fail("bad_parameter", fmt::format("{} is {}; accepted are true and false", name, shown(value)));
+  }
+  return {};
+}
+
+Result<void> read_interim(const std::string& value, StreamRequest& request) {
+  return read_flag("interim", value, request.interim);
+}
+
+Result<void> read_words(const std::string& value, StreamRequest& request) {
+  return read_flag("words", value, request.words);
+}
+
+Result<void> read_output(const std::string& value, StreamRequest& request) {
+  if (value == "json") {
+    request.output = OutputFormat::json;
+  } else if (value == "text") {
+    request.output = OutputFormat::text;
+  } else {
+    return fail("bad_parameter", fmt::format("format is {}; accepted are json and text", shown(value)));
+  }
+  return {};
+}
+
+struct Parameter {
+  std::string_view name;
+  Result<void> (*read)(const std::string& value, StreamRequest& request);
+};
+
+constexpr std::array known_parameters = {
+    Parameter{"encoding", read_encoding}, Parameter{"sample_rate", read_sample_rate},
+    Parameter{"channels", read_channels}, Parameter{"channel", read_channel},
+    Parameter{"interim", read_interim},   Parameter{"words", read_words},
+    Parameter{"format", read_output},
+};
+
+/// The one member called "type". A second one is refused, because readers disagree on which of the two
+/// counts.
+Result<std::string_view> message_type(const simdjson::dom::object& object) {
+  std::optional<simdjson::dom::element> found;
+  for (const auto& [key, value] : object) {
+    if (key != "type") continue;
+    if (found) return fail("bad_message", "the message has more than one \"type\"");
+    found = value;
+  }
+  if (!found)
+    return fail("bad_message", "the message has no \"type\"; accepted are finalize, eof and keepalive");
+  std::string_view type;
+  if (found->get_string().get(type) != simdjson::SUCCESS) {
+    return fail("bad_message", "\"type\" is not a string; accepted are finalize, eof and keepalive");
+  }
+  return type;
+}
+
+}  // namespace
+
+Result<StreamRequest> parse_stream_request(std::string_view query) {
+  const auto parameters = parse_query(query);
+  if (!parameters) return tl::unexpected(parameters.error());
+
+  StreamRequest request;
+  std::array<bool, known_parameters.size()> seen{};
+  for (const auto& [name, value] : *parameters) {
+    const auto known = std::ranges::find(known_parameters, name, &Parameter::name);
+    if (known == known_parameters.end()) continue;
+    bool& given = seen[static_cast<size_t>(known - known_parameters.begin())];
+    if (given) return fail("bad_parameter", fmt::format("{} is given more than once", name));
+    given = true;
+    if (auto read = known->read(value, request); !read) return tl::unexpected(read.error());
+  }
+  if (request.format.picked_channel >= request.format.channels) {
+    return fail("bad_channels",
+                fmt::format("channel is {} but the audio has {} channel{}; accepted is 0 to {}",
+                            request.format.picked_channel, request.format.channels,
+                            request.format.channels == 1 ? "" : "s", request.format.channels - 1));
+  }
+  return request;
+}
+
+Result<ClientEvent> parse_client_message(std::string_view text) {
+  if (text.size() > max_control_message_bytes) {
+    return fail("bad_message", fmt::format("the message has {} bytes; a control message has at most {}",
+                                           text.size(), max_control_message_bytes));
+  }
+  simdjson::dom::parser parser(max_control_message_bytes);
+  simdjson::dom::element document;
+  auto error = parser.allocate(std::max<size_t>(text.size(), 1), max_control_message_depth);
+  if (error == simdjson::SUCCESS) error = parser.parse(text.data(), text.size()).get(document);
+  if (error != simdjson::SUCCESS) {
+    return fail("bad_json", fmt::format("the message is not JSON: {}", simdjson::error_message(error)));
+  }
+  simdjson::dom::object object;
+  if (document.get_object().get(object) != simdjson::SUCCESS) {
+    return fail("bad_json", "the message is JSON but not an object; accepted is {\"type\":...}");
+  }
+  const auto type = message_type(object);
+  if (!type) return tl::unexpected(type.error());
+  if (*type == "finalize") return Finalize{};
+  if (*type == "eof") return Eof{};
+  if (*type == "keepalive") return KeepAlive{};
+  return fail("unknown_type",
+              fmt::format("\"type\" is {}; accepted are finalize, eof and keepalive", shown(*type)));
+}
+
+}  // namespace tutti::proto

@@ -1,0 +1,92 @@
+#include <algorithm>
+
+#include "proto/json_writer.hpp"
+#include "proto/native.hpp"
+#include "proto/utf8.hpp"
+
+namespace tutti::proto {
+namespace {
+
+void write_times(JsonWriter& json, double start, double end) {
+  json.key("start").decimal(start).key("end").decimal(end);
+}
+
+void write_words(JsonWriter& json, const std::vector<WordTime>& words) {
+  json.key("words").begin_array();
+  for (const WordTime& word : words) {
+    json.begin_object().key("word").string(word.word);
+    write_times(json, word.start, word.end);
+    json.key("confidence").decimal(word.confidence).end_object();
+  }
+  json.end_array();
+}
+
+struct JsonMembers {
+  JsonWriter& json;
+
+  void operator()(const Ready& ready) const {
+    json.key("type").string("ready").key("session").string(ready.session).key("model").string(ready.model);
+    json.key("sample_rate").integer(ready.sample_rate).key("chunk_ms").integer(ready.chunk_ms);
+  }
+  void operator()(const Partial& partial) const {
+    json.key("type")
+        .string("partial")
+        .key("segment")
+        .integer(partial.segment)
+        .key("text")
+        .string(partial.text);
+    write_times(json, partial.start, partial.end);
+  }
+  void operator()(const Final& final) const {
+    json.key("type").string("final").key("segment").integer(final.segment).key("text").string(final.text);
+    write_times(json, final.start, final.end);
+    json.key("confidence").decimal(final.confidence);
+    if (final.has_words) write_words(json, final.words);
+    json.key("reason").string(final.reason);
+  }
+  void operator()(const Done& done) const {
+    json.key("type").string("done").key("audio_seconds").decimal(done.audio_seconds);
+  }
+  void operator()(const ErrorEvent& event) const {
+    json.key("type").string("error").key("code").string(event.error.code);
+    json.key("message").string(event.error.message);
+  }
+};
+
+/// One line whatever the text holds: control characters become spaces, bytes that are not UTF-8 U+FFFD.
+std::string line(std::string_view mark, std::string_view text) {
+  std::string out(mark);
+  while (!text.empty()) {
+    const size_t length = utf8_sequence_length(text);
+    if (length == 0) {
+      out += replacement_character;
+    } else if (static_cast<unsigned char>(text[0]) < 0x20 || text[0] == 0x7F) {
+      out += ' ';
+    } else {
+      out += text.substr(0, length);
+    }
+    text.remove_prefix(std::max<size_t>(length, 1));
+  }
+  return out;
+}
+
+struct TextLine {
+  std::string operator()(const Ready&) const { return {}; }
+  std::string operator()(const Partial& partial) const { return line("~ ", partial.text); }
+  std::string operator()(const Final& final) const { return line("", final.text); }
+  std::string operator()(const Done&) const { return {}; }
+  std::string operator()(const ErrorEvent& event) const { return line("! ", event.error.message); }
+};
+
+}  // namespace
+
+std::string write_event(const ServerEvent& event, OutputFormat format) {
+  if (format == OutputFormat::text) return std::visit(TextLine{}, event);
+  JsonWriter json;
+  json.begin_object();
+  std::visit(JsonMembers{json}, event);
+  json.end_object();
+  return std::move(json).take();
+}
+
+}  // namespace tutti::proto

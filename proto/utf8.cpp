@@ -1,0 +1,43 @@
+#include "proto/utf8.hpp"
+
+#include <cstdint>
+
+namespace tutti::proto {
+namespace {
+
+struct Lead {
+  size_t length = 0;
+  uint8_t second_min = 0x80;
+  uint8_t second_max = 0xBF;
+};
+
+// The second byte's range depends on the lead byte: that is what keeps out overlong forms and surrogates.
+Lead classify(uint8_t lead) {
+  if (lead < 0x80) return {1};
+  if (lead < 0xC2) return {0};
+  if (lead < 0xE0) return {2};
+  if (lead == 0xE0) return {3, 0xA0, 0xBF};
+  if (lead == 0xED) return {3, 0x80, 0x9F};
+  if (lead < 0xF0) return {3};
+  if (lead == 0xF0) return {4, 0x90, 0xBF};
+  if (lead < 0xF4) return {4};
+  if (lead == 0xF4) return {4, 0x80, 0x8F};
+  return {0};
+}
+
+}  // namespace
+
+size_t utf8_sequence_length(std::string_view text) {
+  if (text.empty()) return 0;
+  const Lead lead = classify(static_cast<uint8_t>(text[0]));
+  if (lead.length > text.size()) return 0;
+  for (size_t i = 1; i < lead.length; ++i) {
+    const auto byte = static_cast<uint8_t>(text[i]);
+    const uint8_t low = i == 1 ? lead.second_min : uint8_t{0x80};
+    const uint8_t high = i == 1 ? lead.second_max : uint8_t{0xBF};
+    if (byte < low || byte > high) return 0;
+  }
+  return lead.length;
+}
+
+}  // namespace tutti::proto
