@@ -7,8 +7,9 @@
 
 namespace tutti::cpu {
 
-/// Floats of scratch that `paged_attention` needs; it does not depend on the number of keys, which are taken in
-/// tiles with a running maximum and sum (Milakov and Gimelshein, "Online normalizer calculation for softmax").
+/// Floats of scratch that `paged_attention` needs; it does not depend on the number of keys, which are taken
+/// in tiles with a running maximum and sum (Milakov and Gimelshein, "Online normalizer calculation for
+/// softmax").
 [[nodiscard]] size_t attention_scratch_floats(int head_dim);
 
 /// Ops::paged_attention: writes the lanes' new K and V rows behind their history, then attends.

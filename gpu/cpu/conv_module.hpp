@@ -16,7 +16,8 @@ namespace tutti::cpu {
 void conv_module(const BatchLayout& layout, const TensorView& extended, const ConvModuleWeights& weights,
                  float eps, const TensorView& out, std::span<float> scratch);
 
-/// Ops::extend_with_context: each lane's cached left context before its rows, then the last rows as its cache.
+/// Ops::extend_with_context: each lane's cached left context before its rows, then the last rows as its
+/// cache.
 void extend_with_context(const BatchLayout& layout, const TensorView& x, std::span<const int32_t> slots,
                          const TensorView& cache, const TensorView& extended);
 

@@ -8,13 +8,13 @@
 
 namespace tutti::cpu {
 
-/// What the filter bank's FFT needs for one FFT size and number of mel bins: roots of unity, the order in which
+/// What the filter bank's FFT needs for one FFT size: roots of unity, the order in which
 /// its result lies, and working memory. Belongs to one thread; construction is the only part that allocates.
 class FbankPlan {
  public:
   FbankPlan() = default;
   explicit FbankPlan(const FbankTables& tables);
-  /// True when the plan was made for tables of these sizes.
+  /// True when the plan was made for tables of this FFT size.
   [[nodiscard]] bool fits(const FbankTables& tables) const;
 
   /// Half the FFT size: a real transform is a complex one of half the length.
@@ -27,7 +27,6 @@ class FbankPlan {
 
  private:
   int points_ = 0;
-  int num_mel_bins_ = 0;
   std::vector<float> roots_;
   std::vector<int32_t> order_;
   std::vector<float> scratch_;
