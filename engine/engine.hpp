@@ -1,6 +1,5 @@
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -11,12 +10,12 @@
 #include "config/engine_config.hpp"
 #include "config/result.hpp"
 #include "decode/text.hpp"
+#include "engine/clock.hpp"
+#include "engine/scheduler.hpp"
 #include "gpu/ops.hpp"
 #include "model/conformer.hpp"
 
 namespace tutti {
-
-using Clock = std::chrono::steady_clock;
 
 /// Names a stream of one engine: a slot and the number of times it has been given out. A stale key is ignored by
 /// every call and counted in EngineStats::stale_calls.
@@ -24,11 +23,6 @@ struct StreamKey {
   int32_t slot = -1;
   uint32_t generation = 0;
   bool operator==(const StreamKey&) const = default;
-};
-
-enum class StreamClass : uint8_t {
-  live,        ///< a person waits for each chunk
-  background,  ///< an upload: fills the lanes live streams leave, with a guaranteed share
 };
 
 struct StreamOptions {
@@ -46,7 +40,7 @@ struct Update {
     partial,   ///< text so far of the open segment
     final,     ///< the segment is closed
     done,      ///< after the last final of finish(); the stream is released
-    error,     ///< the stream ended alone; `text` says why; released
+    error,     ///< the stream ended alone; `text` says why; it is released
     consumed,  ///< nothing to say, only `consumed_samples`
   };
   Kind kind = Kind::partial;
@@ -67,14 +61,16 @@ struct Update {
 
 struct EngineStats {
   int64_t ticks = 0;
-  int64_t lanes = 0;            ///< summed over ticks
+  int64_t lanes = 0;  ///< chunks forwarded: lanes summed over ticks
   int64_t stale_calls = 0;
-  int64_t failed_streams = 0;   ///< ended by an error of their own
-  int64_t chunks = 0;
+  int64_t failed_streams = 0;  ///< ended by an error of their own
   double forward_seconds = 0;
   double feature_seconds = 0;
   double decode_seconds = 0;
 };
+
+/// Positions a model needs for `config`: see EngineConfig::max_position_frames.
+[[nodiscard]] int required_positions(const EngineConfig& config);
 
 /// One device's worth of recognizer: a model, its caches, a decoder and a scheduler. Single-threaded; knows
 /// nothing of actors or sockets.
@@ -95,13 +91,17 @@ class Engine {
   /// with "after_eof" after finish().
   Result<void> feed(StreamKey key, std::span<const float> samples, Clock::time_point arrival = Clock::now());
   /// Everything fed so far becomes exactly one final with reason `finalize`; audio fed later is a new segment.
-  void finalize(StreamKey key);
-  /// finalize with reason `eof`, then `done` and release.
-  void finish(StreamKey key);
-  /// Forgets the open segment, buffered audio, caches and positions; the sample clock goes on.
-  void reset(StreamKey key);
+  /// Fails with "too_many_commands" while max_pending_commands wait for their turn, with "after_eof" after finish().
+  Result<void> finalize(StreamKey key, Clock::time_point arrival = Clock::now());
+  /// finalize with reason `eof`, then `done` and release. Fails as finalize.
+  Result<void> finish(StreamKey key, Clock::time_point arrival = Clock::now());
+  /// Forgets the open segment, the audio fed so far, caches and positions, without a final; the sample clock goes
+  /// on. A finalize asked for before still gets its final. Fails as finalize.
+  Result<void> reset(StreamKey key);
   /// Ends the stream at once, silently.
   void release(StreamKey key);
+
+  static constexpr int max_pending_commands = 8;
 
   /// Whether tick() would do something.
   [[nodiscard]] bool has_work() const;

@@ -14,6 +14,7 @@
 #include "decode/text.hpp"
 #include "gpu/ops.hpp"
 #include "model/checkpoint.hpp"
+#include "model/encoder_workspace.hpp"
 
 namespace tutti {
 
@@ -31,32 +32,29 @@ struct StreamingGeometry {
 
 /// One batch of chunks, lane by lane.
 struct ChunkBatch {
-  std::span<const float* const> features;    ///< feature_frames[lane] x mel each
-  std::span<const int32_t> feature_frames;   ///< from min_frames to window
-  std::span<const int32_t> slots;            ///< conv-cache slot
-  std::span<const int32_t> first_position;   ///< position of the first new frame
+  std::span<const float* const> features;   ///< feature_frames[lane] x mel each
+  std::span<const int32_t> feature_frames;  ///< from min_frames to window
+  std::span<const int32_t> slots;           ///< conv-cache slot
+  std::span<const int32_t> first_position;  ///< position of the first new frame
 };
 
-/// Rows are packed as in `layout`.
+/// Rows are packed as in `layout`. The views are valid until the workspace's next forward.
 struct EncoderOutput {
   BatchLayout layout;
-  TensorView encoder_out;     ///< (rows, D), after after_norm
-  TensorView log_probs;       ///< (rows, V)
-  TensorView top_ids;         ///< (rows, k) i32
-  TensorView top_log_probs;   ///< (rows, k)
+  TensorView encoder_out;    ///< (rows, D), after after_norm
+  TensorView log_probs;      ///< (rows, V)
+  TensorView top_ids;        ///< (rows, k) i32
+  TensorView top_log_probs;  ///< (rows, k)
 };
 
 /// Receives intermediate results by name ("block0.norm_mha_out"). Observation never changes what is computed.
 using Probe = std::function<void(std::string_view name, const TensorView& rows)>;
 
-/// Activation memory for batches of up to `lanes` chunks; one per engine.
-class EncoderWorkspace;
-
 /// Streaming Conformer encoder with a CTC head (WeNet U2 / U2++), written against Ops. Weights are immutable and
 /// shared by every owner of one kind of device.
 class ConformerCtc {
  public:
-  /// Packs the weights through `ops`. Positions up to `max_positions` can be addressed. Throws SetupError for
+  /// Packs the weights through `ops`. Positions below `max_positions` can be addressed. Throws SetupError for
   /// missing or misshapen tensors.
   ConformerCtc(Checkpoint checkpoint, Ops& ops, int max_positions);
   ~ConformerCtc();
@@ -65,13 +63,18 @@ class ConformerCtc {
   [[nodiscard]] const ConformerSpec& spec() const;
   [[nodiscard]] const TokenTable& tokens() const;
   [[nodiscard]] const FbankTables& fbank() const;
-  [[nodiscard]] StreamingGeometry geometry(int chunk_size) const;
+  [[nodiscard]] static StreamingGeometry geometry(int chunk_size);
   [[nodiscard]] int max_positions() const;
   /// Keys of the checkpoint that this model has no use for.
   [[nodiscard]] const std::vector<std::string>& unused_weights() const;
 
-  [[nodiscard]] std::unique_ptr<EncoderWorkspace> make_workspace(Ops& ops, int chunk_size, int lanes,
-                                                                 int top_k) const;
+  /// The model's part of a cache geometry; history, capacity and lanes are the caller's.
+  [[nodiscard]] CacheConfig cache_config() const;
+
+  /// Activations for up to `lanes` chunks of `chunk_size` frames, with the `top_k` best tokens per frame; reserves
+  /// the scratch memory of `ops` for them.
+  [[nodiscard]] EncoderWorkspace make_workspace(Ops& ops, int chunk_size, int lanes, int top_k) const;
+
   /// Appends the lanes' K and V to the paged cache, updates the conv caches of their slots, and returns views
   /// into the workspace.
   EncoderOutput forward(Ops& ops, EncoderWorkspace& workspace, const ChunkBatch& batch, const PagedKvCache& kv,

@@ -1,0 +1,268 @@
+#include "app/golden.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <regex>
+
+#include "config/result.hpp"
+#include "engine/model_runner.hpp"
+#include "gpu/device.hpp"
+
+namespace tutti {
+
+namespace {
+
+// One way of running an utterance, as its golden names spell it.
+struct Mode {
+  std::string utterance;
+  std::string prefix;  // "utt0.stream.c16_l4"
+  int chunk = 0;       // encoder frames; 0 = the whole utterance at once
+  int left = 0;        // chunks; -1 = unlimited
+  int offset = 0;      // position of the first frame
+  bool operator<(const Mode& other) const { return prefix < other.prefix; }
+};
+
+std::vector<Mode> modes_of(const TensorMap& golden) {
+  static const std::regex streamed(R"((\w+)\.stream(?:_offset(\d+))?\.c(\d+)_l(\d+|all)\..*)");
+  static const std::regex whole(R"((\w+)\.(?:full|debug)\..*)");
+  std::vector<Mode> modes;
+  for (const auto& [name, tensor] : golden) {
+    std::smatch m;
+    Mode mode;
+    if (std::regex_match(name, m, streamed)) {
+      mode = {.utterance = m[1],
+              .prefix = name.substr(0, name.rfind('.')),
+              .chunk = std::stoi(m[3]),
+              .left = m[4] == "all" ? -1 : std::stoi(m[4]),
+              .offset = m[2].matched ? std::stoi(m[2]) : 0};
+    } else if (std::regex_match(name, m, whole)) {
+      mode = {.utterance = m[1], .prefix = m[1].str() + ".full"};
+    } else {
+      continue;
+    }
+    if (modes.empty() || modes.back().prefix != mode.prefix) modes.push_back(mode);
+  }
+  std::sort(modes.begin(), modes.end());
+  modes.erase(std::unique(modes.begin(), modes.end(),
+                          [](const Mode& a, const Mode& b) { return a.prefix == b.prefix; }),
+              modes.end());
+  return modes;
+}
+
+/// Runs one utterance in one mode as a stream of its own, with caches of its own.
+class GoldenStream {
+ public:
+  GoldenStream(std::shared_ptr<const ConformerCtc> model, const Mode& mode, TensorView features, TensorMap& out)
+      : mode_(mode),
+        features_(features),
+        out_(out),
+        chunk_(mode.chunk > 0 ? mode.chunk
+                              : std::max(1, StreamingGeometry::encoder_frames(static_cast<int>(features.rows())))),
+        geometry_(ConformerCtc::geometry(chunk_)),
+        runner_(model, open_device({}), cache_limits(),
+                std::make_unique<CtcGreedyDecoder>(model->spec().blank_id, static_cast<int>(features.rows()))),
+        view_(runner_.view(0, 0)) {
+    view_.allocate();
+  }
+
+  void run() {
+    const Probe probe = [this](std::string_view name, const TensorView& rows) {
+      out_[mode_.utterance + ".debug." + std::string(name)] = host_tensor(rows.shape, {rows.f32(), elements(rows)});
+    };
+    int64_t position = mode_.offset;
+    for (int64_t start = 0; features_.rows() - start >= geometry_.min_frames; start += geometry_.stride) {
+      const auto frames = static_cast<int32_t>(std::min<int64_t>(geometry_.window, features_.rows() - start));
+      const ChunkLane lane{.features = features_[start].f32(),
+                           .feature_frames = frames,
+                           .first_position = static_cast<int>(position)};
+      const EncoderOutput out = runner_.forward({&lane, 1}, mode_.chunk == 0 ? &probe : nullptr);
+      collect(out, start, frames);
+      position += out.layout.rows();
+      if (start == 0) store_caches("_after_chunk0");
+    }
+    store();
+  }
+
+ private:
+  static size_t elements(const TensorView& t) { return static_cast<size_t>(t.shape.elements()); }
+
+  [[nodiscard]] CacheConfig cache_limits() const {
+    CacheConfig cache;
+    cache.chunk_size = chunk_;
+    cache.num_left_chunks = mode_.left;
+    cache.max_streams = 1;
+    cache.max_batch_size = 1;
+    if (mode_.left < 0) cache.max_num_blocks = cache.max_blocks_per_seq;
+    return cache;
+  }
+
+  void collect(const EncoderOutput& out, int64_t start, int32_t frames) {
+    const int rows = out.layout.rows();
+    encoder_out_.insert(encoder_out_.end(), out.encoder_out.f32(), out.encoder_out.f32() + elements(out.encoder_out));
+    log_probs_.insert(log_probs_.end(), out.log_probs.f32(), out.log_probs.f32() + elements(out.log_probs));
+    view_.get_decoder().decode_chunk({.frames = rows,
+                                      .k = static_cast<int>(out.top_ids.cols()),
+                                      .ids = out.top_ids.i32(),
+                                      .log_probs = out.top_log_probs.f32()});
+    starts_.push_back(static_cast<int32_t>(start));
+    frames_.push_back(frames);
+    rows_.push_back(rows);
+  }
+
+  void store() {
+    const int64_t d = runner_.model().spec().output_size;
+    const int64_t vocab = runner_.model().spec().vocab_size;
+    const auto total = static_cast<int64_t>(encoder_out_.size()) / d;
+    put("encoder_out", {total, d}, encoder_out_);
+    put("ctc_log_probs", {total, vocab}, log_probs_);
+    if (mode_.chunk == 0) return;
+    put("chunk_feat_start", starts_);
+    put("chunk_feat_frames", frames_);
+    put("chunk_out_frames", rows_);
+    store_caches("");
+    std::vector<int32_t> tokens;
+    std::vector<int32_t> times;
+    for (const CtcToken& token : view_.get_decoder().finalize_stream()) {
+      tokens.push_back(token.id);
+      times.push_back(token.first_frame);
+    }
+    const std::string pipe = mode_.utterance + ".pipe" + mode_.prefix.substr(mode_.prefix.rfind('.'));
+    if (mode_.offset == 0) {
+      out_[pipe + ".greedy_tokens"] = integers(tokens);
+      out_[pipe + ".greedy_times"] = integers(times);
+    }
+  }
+
+  void store_caches(const std::string& suffix) {
+    const CacheConfig& c = runner_.cache_config();
+    const int64_t frames = runner_.attention().cached_frames(0);
+    const int64_t begin = runner_.attention().cache_begin(0);
+    const std::span<const int32_t> table = runner_.attention().block_table(0);
+    std::vector<float> att;
+    for (int layer = 0; layer < c.num_layers; ++layer) {
+      for (int head = 0; head < c.n_kv_head; ++head) {
+        for (int64_t t = begin; t < begin + frames; ++t) {
+          const auto block = runner_.pool().get_kv_block_view(layer, table[static_cast<size_t>(t / c.block_size_frames)]);
+          for (const TensorView& half : {block.k, block.v}) {
+            const float* row = half[t % c.block_size_frames][head].f32();
+            att.insert(att.end(), row, row + c.head_dim);
+          }
+        }
+      }
+    }
+    put("att_cache" + suffix, {c.num_layers, c.n_kv_head, frames, c.kv_last_dim()}, att);
+    store_cnn_cache("cnn_cache" + suffix);
+  }
+
+  // Ours is (K-1, D) per layer, the reference's (D, K-1).
+  void store_cnn_cache(const std::string& name) {
+    const CacheConfig& c = runner_.cache_config();
+    const int64_t context = c.cnn_cache_frames();
+    const auto per_layer = static_cast<size_t>(context * c.hidden_dim);
+    std::vector<float> ours(per_layer * static_cast<size_t>(c.num_layers));
+    runner_.cnn().read(0, ours);
+    std::vector<float> theirs;
+    for (int layer = 0; layer < c.num_layers; ++layer) {
+      const float* rows = ours.data() + per_layer * static_cast<size_t>(layer);
+      for (int channel = 0; channel < c.hidden_dim; ++channel) {
+        for (int64_t t = 0; t < context; ++t) theirs.push_back(rows[t * c.hidden_dim + channel]);
+      }
+    }
+    put(name, {c.num_layers, 1, c.hidden_dim, context}, theirs);
+  }
+
+  static Tensor integers(const std::vector<int32_t>& values) {
+    Tensor t = host_tensor(DType::i32, {static_cast<int64_t>(values.size())});
+    std::copy(values.begin(), values.end(), t.view().i32());
+    return t;
+  }
+  void put(const std::string& name, const Shape& shape, const std::vector<float>& values) {
+    out_[mode_.prefix + "." + name] = host_tensor(shape, values);
+  }
+  void put(const std::string& name, const std::vector<int32_t>& values) {
+    out_[mode_.prefix + "." + name] = integers(values);
+  }
+
+  const Mode& mode_;
+  TensorView features_;
+  TensorMap& out_;
+  int chunk_;
+  StreamingGeometry geometry_;
+  ModelRunner runner_;
+  StreamCacheView view_;
+  std::vector<float> encoder_out_;
+  std::vector<float> log_probs_;
+  std::vector<int32_t> starts_;
+  std::vector<int32_t> frames_;
+  std::vector<int32_t> rows_;
+};
+
+double max_difference(const TensorView& a, const TensorView& b) {
+  if (a.dtype != b.dtype || !(a.shape == b.shape)) return std::numeric_limits<double>::infinity();
+  double largest = 0;
+  for (int64_t i = 0; i < a.shape.elements(); ++i) {
+    const double difference =
+        a.dtype == DType::i32 ? std::abs(double{a.i32()[i]} - b.i32()[i]) : std::abs(double{a.f32()[i]} - b.f32()[i]);
+    if (std::isnan(difference)) return std::numeric_limits<double>::infinity();
+    largest = std::max(largest, difference);
+  }
+  return largest;
+}
+
+bool is_skipped(const std::string& name) {
+  static const std::regex known(R"(.*\.(dec|resc)\..*|.*\.nbest_\w+)");
+  return std::regex_match(name, known);
+}
+
+double tolerance_of(const std::string& name, const TensorView& tensor) {
+  if (tensor.dtype == DType::i32) return 0;
+  return name.ends_with("ctc_log_probs") ? 5e-5 : 1e-4;
+}
+
+}  // namespace
+
+int golden_positions(const TensorMap& golden) {
+  int64_t positions = 0;
+  for (const Mode& mode : modes_of(golden)) {
+    const auto features = golden.find(mode.utterance + ".feats");
+    if (features != golden.end()) positions = std::max(positions, mode.offset + features->second.shape()[0]);
+  }
+  return static_cast<int>(positions);
+}
+
+TensorMap recompute_golden(std::shared_ptr<const ConformerCtc> model, const TensorMap& golden) {
+  TensorMap computed;
+  for (const Mode& mode : modes_of(golden)) {
+    const auto features = golden.find(mode.utterance + ".feats");
+    if (features == golden.end()) throw SetupError(mode.utterance + ".feats is not in the golden file");
+    GoldenStream(model, mode, features->second, computed).run();
+  }
+  // A mode may compute more than was stored of it.
+  std::erase_if(computed, [&golden](const auto& entry) { return !golden.contains(entry.first); });
+  return computed;
+}
+
+bool GoldenComparison::passes() const {
+  return missing.empty() && std::all_of(rows.begin(), rows.end(), [](const Row& row) { return row.passes(); });
+}
+
+GoldenComparison compare_golden(const TensorMap& golden, const TensorMap& computed) {
+  GoldenComparison comparison;
+  for (const auto& [name, expected] : golden) {
+    const auto found = computed.find(name);
+    if (found != computed.end()) {
+      comparison.rows.push_back({name, to_string(expected.shape()), max_difference(expected, found->second),
+                                 tolerance_of(name, expected)});
+    } else if (is_skipped(name)) {
+      comparison.skipped.push_back(name);
+    } else if (!name.ends_with(".feats")) {
+      comparison.missing.push_back(name);
+    }
+  }
+  return comparison;
+}
+
+}  // namespace tutti

@@ -1,0 +1,57 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <iostream>
+
+#include "app/commands.hpp"
+#include "app/golden.hpp"
+#include "gpu/device.hpp"
+
+namespace tutti {
+
+namespace {
+
+int verify(const std::string& checkpoint, const std::string& golden_file, const std::string& dump) {
+  const TensorMap golden = load_safetensors(golden_file);
+  const std::unique_ptr<Ops> ops = open_device({});
+  const auto model =
+      std::make_shared<const ConformerCtc>(load_wenet_checkpoint(checkpoint), *ops, golden_positions(golden));
+  const TensorMap computed = recompute_golden(model, golden);
+  if (!dump.empty()) save_safetensors(dump, computed);
+
+  const GoldenComparison comparison = compare_golden(golden, computed);
+  for (const auto& row : comparison.rows) {
+    std::cout << fmt::format("{:<52} {:>14}  {:9.2e}  {}{}\n", row.name, row.shape, row.max_difference,
+                             row.tolerance == 0 ? "exact" : fmt::format("<= {:.0e}", row.tolerance),
+                             row.passes() ? "" : "  FAILED");
+  }
+  std::cout << fmt::format("compared {}, skipped {}\n", comparison.rows.size(), comparison.skipped.size());
+  for (const auto& name : comparison.skipped) std::cout << "skipped " << name << '\n';
+  for (const auto& name : comparison.missing) std::cout << "not computed " << name << "  FAILED\n";
+  if (comparison.rows.empty()) std::cout << golden_file << " holds nothing that can be compared\n";
+  return comparison.passes() && !comparison.rows.empty() ? 0 : 1;
+}
+
+struct Options {
+  std::string checkpoint;
+  std::string golden;
+  std::string dump;
+};
+
+}  // namespace
+
+void add_verify(CLI::App& app, int& exit_code) {
+  const auto options = std::make_shared<Options>();
+  CLI::App* const command = app.add_subcommand("verify", "Compare this build with stored reference results");
+  command->footer(
+      "Runs the features stored in the golden file through every mode stored there (whole utterance, streamed with\n"
+      "several chunk sizes and left contexts) and prints the largest difference per tensor. Exit status 1 when one\n"
+      "is past its tolerance.");
+  command->add_option("checkpoint", options->checkpoint, "WeNet model directory")->required();
+  command->add_option("golden", options->golden, "Reference results, .safetensors")->required();
+  command->add_option("--dump", options->dump, "Write what was computed, under the golden names, to this file");
+  command->callback(
+      [options, &exit_code] { exit_code = verify(options->checkpoint, options->golden, options->dump); });
+}
+
+}  // namespace tutti

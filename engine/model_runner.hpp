@@ -1,0 +1,59 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "cache/stream_cache_view.hpp"
+#include "model/conformer.hpp"
+
+namespace tutti {
+
+/// One stream's share of a batched forward.
+struct ChunkLane {
+  StreamId id = 0;
+  int slot = 0;
+  const float* features = nullptr;  ///< feature_frames x mel
+  int feature_frames = 0;
+  int first_position = 0;
+};
+
+/// A model with the caches of one device: prepare, forward, commit, for a batch of lanes at any offsets.
+class ModelRunner {
+ public:
+  /// `cache` needs the history, capacity and lane fields; the model's geometry is filled in. Throws
+  /// std::invalid_argument for a geometry that does not fit.
+  ModelRunner(std::shared_ptr<const ConformerCtc> model, std::unique_ptr<Ops> ops, CacheConfig cache,
+              std::unique_ptr<const CtcDecoder> decoder);
+
+  /// At most max_batch_size lanes, each stream at most once. The output is valid until the next call.
+  EncoderOutput forward(std::span<const ChunkLane> lanes, const Probe* probe = nullptr);
+
+  [[nodiscard]] StreamCacheView view(StreamId id, int slot) { return {id, slot, attention_, cnn_, ctc_}; }
+  [[nodiscard]] const ConformerCtc& model() const { return *model_; }
+  [[nodiscard]] Ops& ops() { return *ops_; }
+  [[nodiscard]] const BlockPool& pool() const { return pool_; }
+  [[nodiscard]] AttentionCacheManager& attention() { return attention_; }
+  [[nodiscard]] const AttentionCacheManager& attention() const { return attention_; }
+  [[nodiscard]] CnnCacheManager& cnn() { return cnn_; }
+  [[nodiscard]] const CacheConfig& cache_config() const { return pool_.config(); }
+
+ private:
+  std::shared_ptr<const ConformerCtc> model_;
+  std::unique_ptr<Ops> ops_;
+  BlockPool pool_;
+  AttentionCacheManager attention_;
+  CnnCacheManager cnn_;
+  CtcStateCacheManager ctc_;
+  PagedKvCache batch_;
+  EncoderWorkspace workspace_;
+  // The lanes of one batch, field by field, as the managers and the model take them.
+  std::vector<StreamId> ids_;
+  std::vector<int> frames_;
+  std::vector<const float*> features_;
+  std::vector<int32_t> feature_frames_;
+  std::vector<int32_t> slots_;
+  std::vector<int32_t> first_position_;
+};
+
+}  // namespace tutti

@@ -1,0 +1,92 @@
+#include "engine/scheduler.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+namespace tutti {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::ElementsAre;
+
+Candidate live(int slot, int deadline_ms) { return {slot, Clock::time_point(deadline_ms * 1ms), StreamClass::live}; }
+Candidate background(int slot, int deadline_ms) {
+  return {slot, Clock::time_point(deadline_ms * 1ms), StreamClass::background};
+}
+
+std::vector<int> slots_of(std::span<const Candidate> picked) {
+  std::vector<int> slots;
+  for (const Candidate& c : picked) slots.push_back(c.slot);
+  return slots;
+}
+
+TEST(Scheduler, TakesTheEarliestDeadlinesOfLiveStreams) {
+  Scheduler scheduler(10);
+  std::vector<Candidate> candidates = {live(0, 30), live(1, 10), live(2, 20)};
+  EXPECT_THAT(slots_of(scheduler.pick(candidates, 2)), ElementsAre(1, 2));
+}
+
+TEST(Scheduler, BreaksTiesBySlot) {
+  Scheduler scheduler(10);
+  std::vector<Candidate> candidates = {live(2, 10), live(0, 10), live(1, 10)};
+  EXPECT_THAT(slots_of(scheduler.pick(candidates, 2)), ElementsAre(0, 1));
+}
+
+TEST(Scheduler, BackgroundFillsTheLanesThatLiveStreamsLeave) {
+  Scheduler scheduler(10);
+  std::vector<Candidate> candidates = {background(5, 1), live(0, 99), background(6, 2), background(7, 3)};
+  EXPECT_THAT(slots_of(scheduler.pick(candidates, 3)), ElementsAre(0, 5, 6));
+}
+
+TEST(Scheduler, BackgroundGetsItsShareUnderLiveOverload) {
+  Scheduler scheduler(100, 0.1);
+  int background_lanes = 0;
+  for (int tick = 0; tick < 100; ++tick) {
+    std::vector<Candidate> candidates = {background(90, 0), background(91, 0)};
+    for (int i = 0; i < 50; ++i) candidates.push_back(live(i, i));
+    const auto picked = scheduler.pick(candidates, 8);
+    EXPECT_EQ(picked.size(), 8U);
+    for (const Candidate& c : picked) background_lanes += c.stream_class == StreamClass::background ? 1 : 0;
+  }
+  EXPECT_EQ(background_lanes, 80);
+}
+
+TEST(Scheduler, ShareIsNotSavedUpWhileNoBackgroundStreamWaits) {
+  Scheduler scheduler(100, 0.1);
+  std::vector<Candidate> live_only = {live(0, 0), live(1, 1)};
+  for (int tick = 0; tick < 100; ++tick) (void)scheduler.pick(live_only, 2);
+  std::vector<Candidate> mixed = {live(0, 0), live(1, 1), background(9, 0)};
+  EXPECT_THAT(slots_of(scheduler.pick(mixed, 2)), ElementsAre(0, 1));
+}
+
+TEST(Scheduler, NobodyStarvesWhenMoreAreReadyThanLanes) {
+  Scheduler scheduler(20);
+  std::vector<int> served(20);
+  std::vector<int> deadline(20);
+  std::iota(deadline.begin(), deadline.end(), 0);
+  for (int tick = 0; tick < 100; ++tick) {
+    std::vector<Candidate> candidates;
+    for (int i = 0; i < 20; ++i) candidates.push_back(live(i, deadline[static_cast<size_t>(i)]));
+    for (const Candidate& c : scheduler.pick(candidates, 4)) {
+      ++served[static_cast<size_t>(c.slot)];
+      deadline[static_cast<size_t>(c.slot)] += 20;
+    }
+  }
+  EXPECT_THAT(served, testing::Each(20));
+}
+
+TEST(LaneLimit, HoldsATickToItsBudget) {
+  LaneLimit limit(16, 40ms);
+  EXPECT_EQ(limit.lanes(), 16);
+  for (int i = 0; i < 50; ++i) limit.record(16, 80ms);
+  EXPECT_EQ(limit.lanes(), 8);
+  for (int i = 0; i < 50; ++i) limit.record(1, 400ms);
+  EXPECT_EQ(limit.lanes(), 1);
+  for (int i = 0; i < 100; ++i) limit.record(8, 1us);
+  EXPECT_EQ(limit.lanes(), 16);
+}
+
+}  // namespace
+}  // namespace tutti
