@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -24,8 +23,8 @@ class AudioFile {
   [[nodiscard]] int channels() const;
   /// Sample frames in the file, or 0 when the container does not say.
   [[nodiscard]] int64_t frames() const;
-  /// Replaces `out` with up to `max_frames` mono samples in [-1, 1) (channels averaged); empty at the end.
-  /// 16-bit sources give exactly sample / 32768.
+  /// Replaces `out` with up to `max_frames` mono samples (channels averaged); empty at the end. 16-bit
+  /// sources give exactly sample / 32768; float sources go through clip_sample.
   void read(int64_t max_frames, std::vector<float>& out);
 
  private:

@@ -5,9 +5,9 @@
 
 namespace tutti {
 
-/// Kaldi's log-mel filter bank as WeNet calls it (torchaudio.compliance.kaldi.fbank with dither 0, energy_floor
-/// 0, snip_edges, povey window, DC removal, pre-emphasis 0.97, power spectrum, natural log floored at
-/// FLT_EPSILON). Samples are in [-1, 1) here and scaled to the int16 range inside.
+/// Kaldi's log-mel filter bank as WeNet calls it (torchaudio.compliance.kaldi.fbank with dither 0,
+/// energy_floor 0, snip_edges, povey window, DC removal, pre-emphasis 0.97, power spectrum, natural log
+/// floored at FLT_EPSILON). Samples are in [-1, 1) here and scaled to the int16 range inside.
 struct FbankOptions {
   int sample_rate = 16000;
   int frame_length_ms = 25;

@@ -10,6 +10,8 @@
 
 namespace tutti {
 
+inline constexpr int max_channels = 64;
+
 enum class Encoding : uint8_t { pcm_s16le, pcm_f32le, mulaw, alaw };
 
 /// Accepts the names of the wire: pcm_s16le, pcm_f32le, mulaw, alaw (and linear16, ulaw).
@@ -29,10 +31,12 @@ struct PcmFormat {
   int picked_channel = 0;
 };
 
-/// Bytes to mono float samples in [-1, 1). A sample (or an interleaved frame of samples) split between two calls
-/// is carried over. Non-finite floats become 0, floats outside [-1, 1] are clipped.
+/// Bytes to mono float samples; integers and G.711 become sample / 32768, in [-1, 1). A sample (or an
+/// interleaved frame of samples) split between two calls is carried over. Non-finite floats become 0, floats
+/// outside [-1, 1] are clipped.
 class PcmDecoder {
  public:
+  /// Throws std::invalid_argument unless 1 <= channels <= max_channels and 0 <= picked_channel < channels.
   explicit PcmDecoder(const PcmFormat& format);
   /// Appends the samples that `bytes` completes.
   void decode(std::span<const std::byte> bytes, std::vector<float>& out);
@@ -41,11 +45,12 @@ class PcmDecoder {
 
  private:
   PcmFormat format_;
-  std::array<std::byte, 4 * 64> carry_{};  // one frame of at most 64 channels
+  std::array<std::byte, sizeof(float) * max_channels> carry_{};  // the widest frame
   size_t carried_ = 0;
 };
 
-inline constexpr int max_channels = 64;
+/// What untrusted float samples go through: 0 when not finite, else clipped to [-1, 1].
+[[nodiscard]] float clip_sample(float sample);
 
 /// G.711 code byte to 16-bit sample (ITU-T G.711).
 [[nodiscard]] const std::array<int16_t, 256>& mulaw_table();

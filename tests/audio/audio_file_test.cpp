@@ -1,0 +1,105 @@
+#include "audio/audio_file.hpp"
+
+#include <gmock/gmock.h>
+#include <sndfile.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <string>
+
+namespace tutti {
+namespace {
+
+/// A file name of this test's own, removed at the end.
+class TemporaryFile {
+ public:
+  explicit TemporaryFile(const std::string& suffix)
+      : path_(std::filesystem::temp_directory_path() /
+              (std::string("tutti-") + ::testing::UnitTest::GetInstance()->current_test_info()->name() + "-" +
+               std::to_string(getpid()) + suffix)) {}
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+  ~TemporaryFile() { std::filesystem::remove(path_); }
+  [[nodiscard]] std::string path() const { return path_.string(); }
+
+ private:
+  std::filesystem::path path_;
+};
+
+void write_wav(const std::string& path, int format, int channels, const std::vector<float>& samples) {
+  SF_INFO info{};
+  info.samplerate = 16000;
+  info.channels = channels;
+  info.format = SF_FORMAT_WAV | format;
+  SNDFILE* file = sf_open(path.c_str(), SFM_WRITE, &info);
+  ASSERT_NE(file, nullptr);
+  sf_write_float(file, samples.data(), static_cast<sf_count_t>(samples.size()));
+  sf_close(file);
+}
+
+TEST(AudioFile, ReadsFlacInPiecesUntilTheEnd) {
+  auto file = AudioFile::open(TUTTI_TEST_DATA "/speech/libri-06.flac");
+  ASSERT_TRUE(file);
+  EXPECT_EQ(file->sample_rate(), 16000);
+  EXPECT_EQ(file->channels(), 1);
+  std::vector<float> piece;
+  int64_t total = 0;
+  for (file->read(5000, piece); !piece.empty(); file->read(5000, piece)) {
+    EXPECT_LE(piece.size(), 5000U);
+    total += static_cast<int64_t>(piece.size());
+  }
+  EXPECT_EQ(total, file->frames());
+  EXPECT_EQ(total, 89520);
+}
+
+TEST(AudioFile, SixteenBitSamplesAreExact) {
+  const std::string name = TUTTI_TEST_DATA "/fbank/libri-19-198-0000.wav";
+  auto file = AudioFile::open(name);
+  ASSERT_TRUE(file);
+  std::vector<float> samples;
+  file->read(1 << 20, samples);
+  std::ifstream raw(name, std::ios::binary);
+  raw.seekg(44);
+  std::vector<int16_t> integers(samples.size());
+  raw.read(reinterpret_cast<char*>(integers.data()), static_cast<std::streamsize>(2 * integers.size()));
+  ASSERT_TRUE(raw);
+  for (size_t i = 0; i < samples.size(); ++i) {
+    ASSERT_EQ(samples[i], static_cast<float>(integers[i]) / 32768.0F) << i;
+  }
+}
+
+TEST(AudioFile, AveragesChannels) {
+  const TemporaryFile file(".wav");
+  write_wav(file.path(), SF_FORMAT_PCM_16, 2, {0.5F, 0.0F, -0.5F, -0.25F});
+  auto opened = AudioFile::open(file.path());
+  ASSERT_TRUE(opened);
+  std::vector<float> samples;
+  opened->read(10, samples);
+  EXPECT_THAT(samples, ::testing::ElementsAre(0.25F, -0.375F));
+}
+
+TEST(AudioFile, ClipsFloatSamplesAndDropsNonFiniteOnes) {
+  const TemporaryFile file(".wav");
+  write_wav(file.path(), SF_FORMAT_FLOAT, 1, {2.0F, std::numeric_limits<float>::quiet_NaN(), 0.5F});
+  auto opened = AudioFile::open(file.path());
+  ASSERT_TRUE(opened);
+  std::vector<float> samples;
+  opened->read(10, samples);
+  EXPECT_THAT(samples, ::testing::ElementsAre(1.0F, 0.0F, 0.5F));
+}
+
+TEST(AudioFile, NamesAFileItCannotRead) {
+  const TemporaryFile junk(".wav");
+  std::ofstream(junk.path()) << "this is not sound";
+  for (const std::string& path : {junk.path(), std::string("/nonexistent/clip.wav")}) {
+    const auto file = AudioFile::open(path);
+    ASSERT_FALSE(file);
+    EXPECT_EQ(file.error().code, "bad_audio_file");
+    EXPECT_THAT(file.error().message, ::testing::StartsWith(path + ": "));
+  }
+}
+
+}  // namespace
+}  // namespace tutti
