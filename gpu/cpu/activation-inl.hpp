@@ -22,16 +22,17 @@ HWY_INLINE V relu(D d, V x) {
   return hn::IfThenElse(hn::Lt(x, zero), zero, x);
 }
 
-/// 1 / (1 + exp(-x)).
+/// 1 / (1 + exp(-x)). A NaN stays a NaN.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V sigmoid(D d, V x) {
   // Beyond 88 the exponential of a float overflows; there the result is 0 to within the smallest normal
   // number.
   const V e = hn::Exp(d, hn::Min(hn::Neg(x), hn::Set(d, 88.0F)));
-  return hn::Div(hn::Set(d, 1.0F), hn::Add(hn::Set(d, 1.0F), e));
+  const V one = hn::Set(d, 1.0F);
+  return hn::IfThenElse(hn::IsNaN(x), x, hn::Div(one, hn::Add(one, e)));
 }
 
-/// x / (1 + exp(-x)).
+/// x / (1 + exp(-x)). A NaN stays a NaN.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V swish(D d, V x) {
   const V e = hn::Exp(d, hn::Min(hn::Neg(x), hn::Set(d, 88.0F)));

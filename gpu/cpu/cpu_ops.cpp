@@ -1,0 +1,124 @@
+#include "gpu/cpu/cpu_ops.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <string>
+
+#include "gpu/cpu/aligned_buffer.hpp"
+#include "gpu/cpu/attention.hpp"
+#include "gpu/cpu/conv_module.hpp"
+#include "gpu/cpu/fbank.hpp"
+#include "gpu/cpu/layer_norm.hpp"
+#include "gpu/cpu/log_softmax.hpp"
+#include "gpu/cpu/panel_gemm.hpp"
+#include "gpu/cpu/subsampling.hpp"
+
+namespace tutti {
+namespace {
+
+class CpuOps final : public Ops {
+ public:
+  explicit CpuOps(cpu::GemmChoice choice)
+      : packer_(choice),
+        description_("cpu (" + std::string(cpu::instruction_set()) + ", " +
+                     std::string(packer_.description()) + ")") {}
+
+  [[nodiscard]] std::string_view description() const override { return description_; }
+
+  [[nodiscard]] Tensor allocate(DType dtype, const Shape& shape) override {
+    return host_tensor(dtype, shape);
+  }
+
+  [[nodiscard]] Tensor upload(const TensorView& host) override {
+    return host_tensor(host.shape, {host.f32(), static_cast<size_t>(host.shape.elements())});
+  }
+
+  void download(const TensorView& device, std::span<float> host) override {
+    assert(static_cast<int64_t>(host.size()) == device.shape.elements());
+    std::copy_n(device.f32(), host.size(), host.data());
+  }
+
+  /// Nothing to do: kernels take rows in blocks, so that the scratch of a core does not depend on their
+  /// number.
+  void reserve(int /*lanes*/, int /*rows*/) override {}
+
+  [[nodiscard]] std::shared_ptr<const PackedLinear> pack_linear(const TensorView& weight,
+                                                                const TensorView& bias) override {
+    return cpu::pack_linear(packer_, weight, bias);
+  }
+
+  [[nodiscard]] std::shared_ptr<const PackedSubsampling> pack_subsampling(const SubsamplingWeights& weights,
+                                                                          int num_mel_bins) override {
+    return cpu::pack_subsampling(packer_, weights, num_mel_bins);
+  }
+
+  void fbank(const FbankTables& tables, std::span<const FbankJob> jobs) override {
+    if (!fbank_plan_.fits(tables)) fbank_plan_ = cpu::FbankPlan(tables);
+    cpu::fbank(tables, jobs, fbank_plan_);
+  }
+
+  void cmvn(const BatchLayout& layout, std::span<const float* const> features, const TensorView& mean,
+            const TensorView& istd, const TensorView& out) override {
+    cpu::cmvn(layout, features, mean, istd, out);
+  }
+
+  void subsample(const PackedSubsampling& weights, const BatchLayout& feature_layout,
+                 const TensorView& features, const BatchLayout& layout, float scale,
+                 const TensorView& out) override {
+    cpu::subsample(weights, feature_layout, features, layout, scale, out, activations_, gemm_);
+  }
+
+  void linear(const PackedLinear& weights, const TensorView& x, const Epilogue& epilogue,
+              const TensorView& y) override {
+    cpu::linear(weights, x, epilogue, y, gemm_);
+  }
+
+  void layer_norm(const TensorView& x, const TensorView& gamma, const TensorView& beta, float eps,
+                  const TensorView& y) override {
+    cpu::layer_norm(x, gamma, beta, eps, y);
+  }
+
+  void paged_attention(const BatchLayout& layout, const PagedKv& kv, const AttentionInputs& in,
+                       const TensorView& out) override {
+    const auto head_dim = static_cast<int>(kv.k.shape[3]);
+    cpu::paged_attention(layout, kv, in, out, scratch(cpu::attention_scratch_floats(head_dim)));
+  }
+
+  void extend_with_context(const BatchLayout& layout, const TensorView& x, std::span<const int32_t> slots,
+                           const TensorView& cache, const TensorView& extended) override {
+    cpu::extend_with_context(layout, x, slots, cache, extended);
+  }
+
+  void conv_module(const BatchLayout& layout, const TensorView& extended, const ConvModuleWeights& weights,
+                   float eps, const TensorView& out) override {
+    const auto channels = static_cast<int>(weights.depthwise_weight.rows());
+    const auto kernel_size = static_cast<int>(weights.depthwise_weight.cols());
+    cpu::conv_module(layout, extended, weights, eps, out,
+                     scratch(cpu::conv_module_scratch_floats(channels, kernel_size)));
+  }
+
+  void log_softmax_top_k(const TensorView& logits, int k, const TensorView& ids,
+                         const TensorView& values) override {
+    cpu::log_softmax_top_k(logits, k, ids, values);
+  }
+
+ private:
+  /// Enough for any usual model from the start; grows once for the shapes of an unusual one.
+  std::span<float> scratch(size_t floats) {
+    if (floats > scratch_.size()) scratch_ = cpu::AlignedBuffer(floats);
+    return scratch_.span();
+  }
+
+  cpu::GemmPacker packer_;
+  std::string description_;
+  cpu::GemmScratch gemm_;
+  cpu::SubsamplingScratch activations_;
+  cpu::AlignedBuffer scratch_{size_t{1} << 18};
+  cpu::FbankPlan fbank_plan_;
+};
+
+}  // namespace
+
+std::unique_ptr<Ops> make_cpu_ops(cpu::GemmChoice choice) { return std::make_unique<CpuOps>(choice); }
+
+}  // namespace tutti

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <memory>
+
+#include "gpu/cpu/gemm.hpp"
+
+namespace tutti::cpu {
+
+/// Our own fp32 product. Weights lie in panels of two vectors of columns; a register tile of rows by one
+/// panel takes k = 0, 1, ... K-1 strictly in turn, one fused multiply-add a step. Sums that leave the
+/// registers between blocks of K come back unchanged, so neither blocking nor the shape of the tile can be
+/// seen in the result. (The blocking is Goto's: "Anatomy of High-Performance Matrix Multiplication".)
+[[nodiscard]] std::unique_ptr<const PackedGemm> pack_panel_gemm(const GemmWeights& weights);
+
+/// "AVX2": the instruction set that the kernels of this process were chosen for.
+[[nodiscard]] const char* instruction_set();
+
+}  // namespace tutti::cpu
