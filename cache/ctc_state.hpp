@@ -1,10 +1,12 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
-#include <unordered_map>
+#include <span>
 #include <vector>
 
 #include "cache/errors.hpp"
+#include "cache/stream_index.hpp"
 #include "decode/ctc_decoder.hpp"
 
 namespace tutti {
@@ -17,7 +19,9 @@ class StreamHandle {
   void reset() const { decoder_->reset_state(*state_); }
   [[nodiscard]] std::span<const CtcToken> best() const { return decoder_->best(*state_); }
   [[nodiscard]] int64_t frames() const { return decoder_->frames(*state_); }
-  [[nodiscard]] std::span<const CtcToken> finalize_stream() const { return decoder_->finalize_stream(*state_); }
+  [[nodiscard]] std::span<const CtcToken> finalize_stream() const {
+    return decoder_->finalize_stream(*state_);
+  }
 
  private:
   const CtcDecoder* decoder_;
@@ -28,20 +32,23 @@ class StreamHandle {
 class CtcStateCacheManager {
  public:
   /// Creates `states` states up front, so that admission allocates none.
+  /// Throws std::invalid_argument without a decoder or for less than one state.
   CtcStateCacheManager(std::unique_ptr<const CtcDecoder> decoder, int states);
 
+  /// Gives the stream a reset state, the one freed last.
   /// Throws std::invalid_argument for a duplicate, PoolExhausted when all states are in use.
   void allocate_stream(StreamId id);
-  void free_stream(StreamId id);
   /// Throws UnknownStream.
+  void free_stream(StreamId id);
+  /// Valid until the stream is freed. Throws UnknownStream.
   [[nodiscard]] StreamHandle get_decoder(StreamId id) const;
   [[nodiscard]] const CtcDecoder& decoder() const { return *decoder_; }
-  [[nodiscard]] int pooled_states() const { return static_cast<int>(pool_.size()); }
+  [[nodiscard]] int pooled_states() const { return index_.num_free(); }
 
  private:
   std::unique_ptr<const CtcDecoder> decoder_;
-  std::vector<std::unique_ptr<CtcState>> pool_;
-  std::unordered_map<StreamId, std::unique_ptr<CtcState>> states_;
+  StreamIndex index_;  // stream -> its state
+  std::vector<std::unique_ptr<CtcState>> states_;
 };
 
 }  // namespace tutti

@@ -16,7 +16,7 @@ class StreamCacheView {
                   CtcStateCacheManager& ctc)
       : id_(id), slot_(slot), attention_(&attention), cnn_(&cnn), ctc_(&ctc) {}
 
-  /// Allocates in all three, or in none.
+  /// Allocates in all three, or in none. Throws what the manager that refused throws.
   void allocate();
   void prepare_chunk(int frames) { attention_->prepare_chunk(id_, frames); }
   /// Counts the frames; the convolution cache was updated in place by the forward pass.
@@ -25,6 +25,7 @@ class StreamCacheView {
   [[nodiscard]] bool at_capacity() const { return attention_->at_capacity(id_); }
   /// Zero history and context, empty hypothesis.
   void reset();
+  /// Gives everything back. Throws UnknownStream when it is not allocated.
   void free();
 
   [[nodiscard]] StreamId id() const { return id_; }

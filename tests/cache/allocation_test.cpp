@@ -1,0 +1,82 @@
+// The caches promise to allocate nothing after construction. Replacing the global operator new is the one way
+// to see it from outside; only the thread that counts is counted.
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstdlib>
+#include <new>
+
+#include "cache/stream_cache_view.hpp"
+#include "cache/stream_slot_pool.hpp"
+#include "tests/cache/fake_decoder.hpp"
+#include "tests/cache/host_ops.hpp"
+
+namespace {
+thread_local int64_t allocations = 0;
+}  // namespace
+
+void* operator new(size_t size) {
+  ++allocations;
+  if (void* memory = std::malloc(size)) return memory;
+  throw std::bad_alloc();
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+
+namespace tutti {
+namespace {
+
+TEST(Caches, AllocateNoMemoryAfterConstruction) {
+  constexpr int max_streams = 8;
+  constexpr CacheConfig config{.num_layers = 1,
+                               .n_kv_head = 1,
+                               .head_dim = 2,
+                               .hidden_dim = 2,
+                               .kernel_size = 3,
+                               .chunk_size = 6,
+                               .num_left_chunks = 2,
+                               .block_size_frames = 4,
+                               .max_streams = max_streams};
+  HostOps ops;
+  FakeDecoder::Counts counts;
+  BlockPool pool(config, ops);
+  AttentionCacheManager attention(pool, config);
+  CnnCacheManager cnn(config, ops);
+  CtcStateCacheManager ctc(std::make_unique<FakeDecoder>(counts), max_streams);
+  StreamSlotPool slots(max_streams);
+  PagedKvCache batch(pool, max_streams, attention.table_width());
+
+  const int64_t before = allocations;
+  StreamId next_id = 1;
+  for (int generation = 0; generation < 20; ++generation) {
+    std::array<StreamId, max_streams> ids{};
+    std::array<int, max_streams> stream_slots{};
+    std::array<int, max_streams> frames{};
+    for (size_t i = 0; i < ids.size(); ++i) {
+      ids[i] = next_id += 1'000'003;
+      stream_slots[i] = slots.allocate().value();
+      StreamCacheView(ids[i], stream_slots[i], attention, cnn, ctc).allocate();
+    }
+    for (int chunk = 0; chunk < 10; ++chunk) {
+      for (size_t i = 0; i < ids.size(); ++i) frames[i] = 1 + (chunk + static_cast<int>(i)) % 6;
+      attention.prepare_chunks_batched(ids, frames);
+      attention.fill_batch(ids, batch);
+      (void)batch.layer(0);
+      for (size_t i = 0; i < ids.size(); ++i) {
+        attention.commit_chunk_paged(ids[i], frames[i] - chunk % 2);
+        ctc.get_decoder(ids[i]).decode_chunk(OneFrame{1}.frames());
+      }
+      attention.reset_stream(ids[static_cast<size_t>(chunk) % ids.size()]);
+    }
+    for (size_t i = 0; i < ids.size(); ++i) {
+      StreamCacheView(ids[i], stream_slots[i], attention, cnn, ctc).free();
+      slots.free(stream_slots[i]);
+    }
+  }
+  EXPECT_EQ(allocations - before, 0);
+  EXPECT_GT(allocations, 0) << "the counter counts";
+}
+
+}  // namespace
+}  // namespace tutti

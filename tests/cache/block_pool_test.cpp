@@ -1,0 +1,158 @@
+#include "cache/block_pool.hpp"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "tests/cache/host_ops.hpp"
+#include "tests/cache/throws.hpp"
+
+namespace tutti {
+namespace {
+
+using testing::ElementsAre;
+
+CacheConfig small_config() {
+  return {.num_layers = 2,
+          .n_kv_head = 3,
+          .head_dim = 8,
+          .hidden_dim = 24,
+          .chunk_size = 4,
+          .num_left_chunks = 1,
+          .max_num_blocks = 6,
+          .max_streams = 2};
+}
+
+class BlockPoolTest : public testing::Test {
+ protected:
+  std::vector<int32_t> allocate(size_t count) {
+    std::vector<int32_t> blocks(count);
+    pool_.allocate(blocks);
+    return blocks;
+  }
+  void free(std::vector<int32_t> blocks) { pool_.free(blocks); }
+
+  HostOps ops_;
+  BlockPool pool_{small_config(), ops_};
+};
+
+TEST_F(BlockPoolTest, HandsOutEveryBlockOnce) {
+  std::vector<int32_t> blocks = allocate(6);
+  EXPECT_EQ(pool_.num_free(), 0);
+  std::ranges::sort(blocks);
+  EXPECT_THAT(blocks, ElementsAre(0, 1, 2, 3, 4, 5));
+}
+
+TEST_F(BlockPoolTest, HandsOutTheBlocksFreedLastFirstAndInTheSameOrder) {
+  allocate(6);
+  free({4});
+  free({2, 0, 5});
+  EXPECT_EQ(pool_.num_free(), 4);
+  EXPECT_THAT(allocate(4), ElementsAre(2, 0, 5, 4));
+}
+
+TEST_F(BlockPoolTest, StatesRequestedAndFreeAndChangesNothingWhenExhausted) {
+  allocate(4);
+  std::array<int32_t, 3> blocks{-7, -7, -7};
+  expect_throws<PoolExhausted>([&] { pool_.allocate(blocks); }, "requested 3", "2 of 6");
+  EXPECT_THAT(blocks, ElementsAre(-7, -7, -7));
+  EXPECT_EQ(pool_.num_free(), 2);
+}
+
+TEST_F(BlockPoolTest, RefusesToFreeAFreeBlock) {
+  const int32_t block = allocate(1)[0];
+  free({block});
+  expect_throws<std::invalid_argument>([&] { free({block}); }, "block 0", "already free");
+}
+
+TEST_F(BlockPoolTest, RefusesToFreeABlockItDoesNotHave) {
+  expect_throws<std::invalid_argument>([&] { free({6}); }, "block 6", "[0, 6)");
+  expect_throws<std::invalid_argument>([&] { free({-1}); }, "block -1", "[0, 6)");
+}
+
+TEST_F(BlockPoolTest, TakesBackNoneOfTheBlocksWhenOneIsRefused) {
+  allocate(6);
+  EXPECT_THROW(free({1, 2, 1}), std::invalid_argument);
+  EXPECT_THROW(free({1, 2, 9}), std::invalid_argument);
+  EXPECT_EQ(pool_.num_free(), 0);
+  free({1, 2});
+  EXPECT_EQ(pool_.num_free(), 2);
+}
+
+TEST_F(BlockPoolTest, ViewsHaveTheShapesOfOneLayerAndOneBlock) {
+  const auto layer = pool_.get_kv_view(1);
+  EXPECT_EQ(layer.k.shape, (Shape{6, 4, 3, 8}));
+  EXPECT_EQ(layer.v.shape, layer.k.shape);
+  const auto block = pool_.get_kv_block_view(1, 5);
+  EXPECT_EQ(block.k.shape, (Shape{4, 3, 8}));
+  EXPECT_EQ(block.k.data, layer.k[5].data);
+  EXPECT_EQ(block.v.data, layer.v[5].data);
+}
+
+TEST_F(BlockPoolTest, ViewsDoNotOverlap) {
+  float value = 0;
+  for (int layer = 0; layer < 2; ++layer) {
+    for (int32_t block = 0; block < 6; ++block) {
+      const auto view = pool_.get_kv_block_view(layer, block);
+      for (const TensorView& half : {view.k, view.v}) {
+        std::fill_n(half.f32(), half.shape.elements(), ++value);
+      }
+    }
+  }
+  value = 0;
+  for (int layer = 0; layer < 2; ++layer) {
+    for (int32_t block = 0; block < 6; ++block) {
+      const auto view = pool_.get_kv_block_view(layer, block);
+      for (const TensorView& half : {view.k, view.v}) {
+        ++value;
+        EXPECT_EQ(half.f32()[0], value);
+        EXPECT_EQ(half.f32()[half.shape.elements() - 1], value);
+      }
+    }
+  }
+}
+
+TEST_F(BlockPoolTest, RefusesViewsOfLayersAndBlocksItDoesNotHave) {
+  expect_throws<std::out_of_range>([&] { (void)pool_.get_kv_view(2); }, "layer 2", "[0, 2)");
+  expect_throws<std::out_of_range>([&] { (void)pool_.get_kv_block_view(0, 6); }, "block 6", "[0, 6)");
+}
+
+TEST(BlockPool, RefusesAConfigThatDoesNotValidate) {
+  HostOps ops;
+  CacheConfig config = small_config();
+  config.max_num_blocks = 1;
+  EXPECT_THROW(BlockPool(config, ops), std::invalid_argument);
+}
+
+TEST(BlockPool, RefusesADTypeThatKeysAndValuesAreNotStoredIn) {
+  HostOps ops;
+  EXPECT_THROW(BlockPool(small_config(), ops, DType::i8), std::invalid_argument);
+}
+
+TEST(BlockPool, TakesTheBytesThatTheFormulaSays) {
+  HostOps ops;
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    const BlockPool pool(small_config(), ops, dtype);
+    size_t bytes = 0;
+    for (int layer = 0; layer < 2; ++layer) {
+      bytes += pool.get_kv_view(layer).k.bytes() + pool.get_kv_view(layer).v.bytes();
+    }
+    EXPECT_EQ(static_cast<int64_t>(bytes), pool.num_blocks() * bytes_per_kv_block(pool.config(), dtype));
+    const auto first = pool.get_kv_view(0);
+    const auto second = pool.get_kv_view(1);
+    EXPECT_EQ(static_cast<size_t>(second.k.data - first.k.data), first.k.bytes()) << "layers are contiguous";
+    EXPECT_EQ(static_cast<size_t>(second.v.data - first.v.data), first.v.bytes());
+  }
+}
+
+TEST(BlockPool, ADefaultBlockTakes192KiBIn2Bytes) {
+  const CacheConfig defaults;
+  EXPECT_EQ(bytes_per_kv_block(defaults, DType::bf16), int64_t{192} << 10);
+  EXPECT_EQ(2048 * bytes_per_kv_block(defaults, DType::bf16), int64_t{384} << 20);
+  EXPECT_EQ(bytes_per_kv_block(defaults, DType::f32), int64_t{384} << 10);
+}
+
+}  // namespace
+}  // namespace tutti

@@ -1,0 +1,59 @@
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <random>
+#include <string>
+
+#include "tests/cache/cache_model.hpp"
+
+namespace tutti {
+namespace {
+
+constexpr int operations = 9000;  // times the geometries below: more than 200'000
+
+uint64_t seed() {
+  if (const char* given = std::getenv("TUTTI_TEST_SEED")) return std::strtoull(given, nullptr, 10);
+  return std::random_device{}();
+}
+
+std::vector<Geometry> geometries() {
+  std::vector<Geometry> all;
+  for (const int left : {0, 1, 4, -1}) {
+    for (const Geometry& g :
+         {Geometry{16, 16, false, left}, Geometry{16, 16, true, left}, Geometry{8, 16, false, left},
+          Geometry{4, 16, false, left}, Geometry{16, 4, false, left}, Geometry{6, 4, false, left}}) {
+      all.push_back(g);
+    }
+  }
+  return all;
+}
+
+std::string name(const testing::TestParamInfo<Geometry>& info) {
+  const Geometry& g = info.param;
+  return "Chunk" + std::to_string(g.chunk) + "Block" + std::to_string(g.block) +
+         (g.short_chunks ? "Short" : "") + "Left" + (g.left < 0 ? "Unlimited" : std::to_string(g.left));
+}
+
+class PagedCacheModel : public testing::TestWithParam<Geometry> {};
+
+TEST_P(PagedCacheModel, HoldsTheFramesOfAPlainList) {
+  const uint64_t used_seed = seed();
+  SCOPED_TRACE("TUTTI_TEST_SEED=" + std::to_string(used_seed));
+  CacheModel model(GetParam(), used_seed);
+  for (int i = 0; i < operations; ++i) {
+    SCOPED_TRACE(i);
+    model.step();
+    ASSERT_FALSE(HasFailure()) << "after operation " << i;
+  }
+  const CacheModel::Coverage& coverage = model.coverage();
+  EXPECT_GT(coverage.refused_admissions, 0);
+  EXPECT_GT(coverage.exhausted_batches, 0);
+  EXPECT_GT(coverage.short_commits, 0);
+  EXPECT_EQ(coverage.at_capacity > 0, GetParam().left < 0);
+  EXPECT_EQ(coverage.evicted_blocks > 0, GetParam().left >= 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Geometries, PagedCacheModel, testing::ValuesIn(geometries()), name);
+
+}  // namespace
+}  // namespace tutti

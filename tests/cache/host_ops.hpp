@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdlib>
+
+#include "gpu/ops.hpp"
+
+namespace tutti {
+
+/// Allocates host memory. The caches compute nothing, so anything else is a failure of the test.
+class HostOps final : public Ops {
+ public:
+  std::string_view description() const override { return "host memory"; }
+  Tensor allocate(DType dtype, const Shape& shape) override { return host_tensor(dtype, shape); }
+
+  Tensor upload(const TensorView&) override { std::abort(); }
+  void download(const TensorView&, std::span<float>) override { std::abort(); }
+  void reserve(int, int) override { std::abort(); }
+  std::shared_ptr<const PackedLinear> pack_linear(const TensorView&, const TensorView&) override {
+    std::abort();
+  }
+  std::shared_ptr<const PackedSubsampling> pack_subsampling(const SubsamplingWeights&, int) override {
+    std::abort();
+  }
+  void fbank(const FbankTables&, std::span<const FbankJob>) override { std::abort(); }
+  void cmvn(const BatchLayout&, std::span<const float* const>, const TensorView&, const TensorView&,
+            const TensorView&) override {
+    std::abort();
+  }
+  void subsample(const PackedSubsampling&, const BatchLayout&, const TensorView&, const BatchLayout&, float,
+                 const TensorView&) override {
+    std::abort();
+  }
+  void linear(const PackedLinear&, const TensorView&, const Epilogue&, const TensorView&) override {
+    std::abort();
+  }
+  void layer_norm(const TensorView&, const TensorView&, const TensorView&, float,
+                  const TensorView&) override {
+    std::abort();
+  }
+  void paged_attention(const BatchLayout&, const PagedKv&, const AttentionInputs&,
+                       const TensorView&) override {
+    std::abort();
+  }
+  void extend_with_context(const BatchLayout&, const TensorView&, std::span<const int32_t>, const TensorView&,
+                           const TensorView&) override {
+    std::abort();
+  }
+  void conv_module(const BatchLayout&, const TensorView&, const ConvModuleWeights&, float,
+                   const TensorView&) override {
+    std::abort();
+  }
+  void log_softmax_top_k(const TensorView&, int, const TensorView&, const TensorView&) override {
+    std::abort();
+  }
+};
+
+}  // namespace tutti

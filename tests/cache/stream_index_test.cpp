@@ -1,0 +1,60 @@
+#include "cache/stream_index.hpp"
+
+#include <gmock/gmock.h>
+
+#include <limits>
+#include <set>
+
+#include "tests/cache/throws.hpp"
+
+namespace tutti {
+namespace {
+
+constexpr StreamId lowest = std::numeric_limits<StreamId>::min();
+constexpr StreamId highest = std::numeric_limits<StreamId>::max();
+
+TEST(StreamIndex, GivesEachStreamARowOfItsOwnWhateverItsId) {
+  StreamIndex index(4);
+  std::set<int> rows;
+  for (const StreamId id : {lowest, StreamId{0}, StreamId{3}, highest}) {
+    const int row = index.insert("test", id);
+    EXPECT_EQ(index.at("test", id), row);
+    rows.insert(row);
+  }
+  EXPECT_THAT(rows, testing::ElementsAre(0, 1, 2, 3));
+  EXPECT_EQ(index.size(), 4);
+  EXPECT_EQ(index.num_free(), 0);
+}
+
+TEST(StreamIndex, GivesOutTheRowClosedLast) {
+  StreamIndex index(3);
+  for (StreamId id = 0; id < 3; ++id) index.insert("test", id);
+  const int row = index.erase("test", 1);
+  EXPECT_EQ(index.insert("test", 77), row);
+  EXPECT_FALSE(index.contains(1));
+  EXPECT_TRUE(index.contains(77));
+}
+
+TEST(StreamIndex, RefusesADuplicate) {
+  StreamIndex index(2);
+  index.insert("test", 5);
+  expect_throws<std::invalid_argument>([&] { index.insert("caller", 5); }, "caller", "stream 5", "already");
+  EXPECT_EQ(index.size(), 1);
+}
+
+TEST(StreamIndex, IsExhaustedWhenEveryRowIsTaken) {
+  StreamIndex index(1);
+  index.insert("test", 5);
+  expect_throws<PoolExhausted>([&] { index.insert("caller", 6); }, "caller", "requested 1", "0 of 1");
+}
+
+TEST(StreamIndex, DoesNotKnowAStreamThatWasClosed) {
+  StreamIndex index(1);
+  index.insert("test", 5);
+  index.erase("test", 5);
+  expect_throws<UnknownStream>([&] { (void)index.at("caller", 5); }, "caller", "stream 5");
+  expect_throws<UnknownStream>([&] { index.erase("caller", 5); }, "caller", "stream 5");
+}
+
+}  // namespace
+}  // namespace tutti
