@@ -1,0 +1,243 @@
+#include "config/options.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <charconv>
+#include <limits>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace tutti {
+namespace {
+
+template <auto Member>
+constexpr auto member = [](ServerConfig& config) -> auto& {
+  if constexpr (requires { config.*Member; }) {
+    return config.*Member;
+  } else {
+    return config.engine.*Member;
+  }
+};
+
+template <auto Member>
+constexpr WholeNumberField number(int min, int max) {
+  return {member<Member>, min, max};
+}
+
+template <class T>
+std::optional<T> parse_number(std::string_view text) {
+  T number{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+bool is_address(std::string_view text) {
+  const size_t colon = text.rfind(':');
+  if (colon == std::string_view::npos || !parse_number<uint16_t>(text.substr(colon + 1))) return false;
+  const std::string_view host = text.substr(0, colon);
+  const bool bracketed = host.size() > 2 && host.front() == '[' && host.back() == ']';
+  return bracketed || (!host.empty() && host.find_first_of(":[] ") == std::string_view::npos);
+}
+
+bool is_device(std::string_view text) {
+  constexpr std::string_view cuda = "cuda:";
+  if (text.starts_with(cuda)) return parse_number<uint8_t>(text.substr(cuda.size())).has_value();
+  return text == "auto" || text == "cpu";
+}
+
+bool is_anything(std::string_view /*text*/) { return true; }
+
+constexpr std::array<std::string_view, 5> log_levels{"trace", "debug", "info", "warn", "error"};
+constexpr std::array<std::string_view, 1> decoders{"greedy"};
+constexpr int no_limit = std::numeric_limits<int>::max();
+
+constexpr ConfigOption table[] = {
+    {"server.bind", "Address and port to listen on.",
+     TextField{member<&ServerConfig::bind>, is_address, "HOST:PORT, such as 127.0.0.1:8080 or [::]:8080"}},
+    {"server.model", "Checkpoint directory; empty is the bundled model.",
+     TextField{member<&ServerConfig::model>, is_anything, "a directory"}},
+    {"server.max_sessions", "Open connections; one more is refused.",
+     number<&ServerConfig::max_sessions>(1, 1000000)},
+    {"server.credit_ms", "Audio a session may have unacknowledged before its socket is not read.",
+     number<&ServerConfig::credit_ms>(1000, 600000)},
+    {"server.max_message_bytes", "A longer WebSocket message ends its session.",
+     number<&ServerConfig::max_message_bytes>(1024, 1 << 30)},
+    {"server.max_queued_events", "Results waiting for a slow reader; partials are superseded first.",
+     number<&ServerConfig::max_queued_events>(2, 1000000)},
+    {"server.idle_timeout_s", "A session without audio or keep-alive for so long ends.",
+     number<&ServerConfig::idle_timeout_s>(1, 86400)},
+    {"server.grace_s", "How long a stop waits for running streams.", number<&ServerConfig::grace_s>(0, 3600)},
+    {"server.log_level", "The least severe message that is logged.",
+     ChoiceField{member<&ServerConfig::log_level>, log_levels}},
+
+    {"engine.device", "What recognises: the CPU, one GPU, or a GPU when there is one.",
+     TextField{member<&EngineConfig::device>, is_device, "auto, cpu or cuda:N"}},
+    {"engine.owners", "CPU cores that recognise; 0 is every usable one.",
+     number<&EngineConfig::owners>(0, 1024)},
+    {"engine.max_streams", "Streams that one core or GPU holds at a time.",
+     number<&EngineConfig::max_streams>(1, 100000)},
+    {"engine.max_batch_size", "Streams that one tick advances together.",
+     number<&EngineConfig::max_batch_size>(1, 1024)},
+    {"engine.max_tick_ms", "A CPU tick is kept shorter by advancing fewer streams.",
+     number<&EngineConfig::max_tick_ms>(1, 10000)},
+    {"engine.chunk_size", "Encoder frames recognised at a time; more is more accurate and later.",
+     number<&EngineConfig::chunk_size>(1, 1024)},
+    {"engine.num_left_chunks", "Chunks of history a chunk attends to; -1 is all, up to the stream's blocks.",
+     number<&EngineConfig::num_left_chunks>(-1, 1024)},
+    {"engine.block_size_frames", "Encoder frames of a cache block; 0 is chunk_size.",
+     number<&EngineConfig::block_size_frames>(0, 65536)},
+    {"engine.max_num_blocks", "Cache blocks of all streams; 0 is what max_streams streams need at most.",
+     number<&EngineConfig::max_num_blocks>(0, no_limit)},
+    {"engine.max_blocks_per_seq", "Cache blocks of one stream at most.",
+     number<&EngineConfig::max_blocks_per_seq>(1, 1 << 20)},
+    {"engine.max_position_frames", "Encoder frames after which positions restart; 0 is never.",
+     number<&EngineConfig::max_position_frames>(0, no_limit)},
+    {"engine.max_segment_tokens", "A longer segment is closed with reason \"length\".",
+     number<&EngineConfig::max_segment_tokens>(1, 1000000)},
+    {"engine.max_buffered_ms", "Audio a stream may have waiting in the engine.",
+     number<&EngineConfig::max_buffered_ms>(1000, 600000)},
+    {"engine.decoder", "Search over the model's output.",
+     ChoiceField{member<&EngineConfig::decoder>, decoders}},
+};
+
+template <class... Handlers>
+struct Overloaded : Handlers... {
+  using Handlers::operator()...;
+};
+template <class... Handlers>
+Overloaded(Handlers...) -> Overloaded<Handlers...>;
+
+std::string_view leaf(std::string_view name) { return name.substr(name.rfind('.') + 1); }
+std::string_view section(std::string_view name) { return name.substr(0, name.find('.')); }
+
+/// Levenshtein distance.
+size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (size_t i = 0; i < a.size(); ++i) {
+    size_t diagonal = std::exchange(row[0], i + 1);
+    for (size_t j = 0; j < b.size(); ++j) {
+      const size_t replaced = diagonal + (a[i] == b[j] ? 0 : 1);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({replaced, row[j] + 1, row[j + 1] + 1});
+    }
+  }
+  return row[b.size()];
+}
+
+std::string quoted(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
+      out += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
+    } else {
+      out += c;
+    }
+  }
+  return out + '"';
+}
+
+}  // namespace
+
+std::string ConfigOption::environment() const {
+  std::string variable = "TUTTI_";
+  for (const char c : name) {
+    variable += c == '.' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  }
+  return variable;
+}
+
+std::string ConfigOption::flag() const {
+  std::string spelled = "--" + std::string(leaf(name));
+  std::replace(spelled.begin(), spelled.end(), '_', '-');
+  return spelled;
+}
+
+std::string ConfigOption::accepted() const {
+  return std::visit(
+      Overloaded{
+          [](const WholeNumberField& f) { return fmt::format("a whole number from {} to {}", f.min, f.max); },
+          [](const ChoiceField& f) {
+            return fmt::format("{}{}", f.choices.size() > 1 ? "one of " : "", fmt::join(f.choices, ", "));
+          },
+          [](const TextField& f) { return std::string(f.accepted); },
+      },
+      value);
+}
+
+std::string ConfigOption::to_toml(const ServerConfig& config) const {
+  // The accessors of the table give what can be written to.
+  ServerConfig copy = config;
+  return std::visit(Overloaded{
+                        [&](const WholeNumberField& f) { return std::to_string(f.field(copy)); },
+                        [&](const auto& f) { return quoted(f.field(copy)); },
+                    },
+                    value);
+}
+
+bool ConfigOption::set_number(ServerConfig& config, int64_t number) const {
+  const auto* f = std::get_if<WholeNumberField>(&value);
+  if (f == nullptr || number < f->min || number > f->max) return false;
+  f->field(config) = static_cast<int>(number);
+  return true;
+}
+
+bool ConfigOption::set_text(ServerConfig& config, std::string_view text) const {
+  return std::visit(Overloaded{
+                        [](const WholeNumberField&) { return false; },
+                        [&](const ChoiceField& f) {
+                          if (std::ranges::find(f.choices, text) == f.choices.end()) return false;
+                          f.field(config) = text;
+                          return true;
+                        },
+                        [&](const TextField& f) {
+                          if (!f.accepts(text)) return false;
+                          f.field(config) = text;
+                          return true;
+                        },
+                    },
+                    value);
+}
+
+bool ConfigOption::parse(ServerConfig& config, std::string_view spelled) const {
+  if (!std::holds_alternative<WholeNumberField>(value)) return set_text(config, spelled);
+  const auto number = parse_number<int64_t>(spelled);
+  return number && set_number(config, *number);
+}
+
+std::span<const ConfigOption> config_options() { return table; }
+
+const ConfigOption* find_option(std::string_view name) {
+  const auto* found = std::ranges::find(table, name, &ConfigOption::name);
+  return found == std::end(table) ? nullptr : found;
+}
+
+const ConfigOption& nearest_option(std::string_view name) {
+  // A right key in the wrong section is nearer than a wrong key in the right one.
+  return *std::ranges::min_element(table, {}, [&](const ConfigOption& option) {
+    return std::pair(edit_distance(leaf(name), leaf(option.name)), edit_distance(name, option.name));
+  });
+}
+
+std::string render_toml(const ServerConfig& config) {
+  std::string text;
+  std::string_view open_section;
+  for (const ConfigOption& option : table) {
+    if (section(option.name) != open_section) {
+      open_section = section(option.name);
+      text += fmt::format("{}[{}]\n", text.empty() ? "" : "\n", open_section);
+    }
+    text += fmt::format("# {} {}; {}: {}.\n{} = {}\n", option.help, option.flag(), option.environment(),
+                        option.accepted(), leaf(option.name), option.to_toml(config));
+  }
+  return text;
+}
+
+}  // namespace tutti
