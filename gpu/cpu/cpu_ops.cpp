@@ -9,6 +9,7 @@
 #include "gpu/cpu/conv_module.hpp"
 #include "gpu/cpu/fbank.hpp"
 #include "gpu/cpu/layer_norm.hpp"
+#include "gpu/cpu/linear.hpp"
 #include "gpu/cpu/log_softmax.hpp"
 #include "gpu/cpu/panel_gemm.hpp"
 #include "gpu/cpu/subsampling.hpp"

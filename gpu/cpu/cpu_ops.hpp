@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "gpu/cpu/linear.hpp"
+#include "gpu/cpu/gemm_packer.hpp"
 #include "gpu/ops.hpp"
 
 namespace tutti {

@@ -29,6 +29,11 @@ struct GemmInput {
   [[nodiscard]] const float* row(int64_t r) const {
     return base + r / group_rows * group_stride + r % group_rows * row_stride;
   }
+  /// True when rows of `columns` values follow each other without a gap.
+  [[nodiscard]] bool is_matrix(int columns) const {
+    return group_rows == std::numeric_limits<int64_t>::max() && run_length == columns &&
+           row_stride == columns;
+  }
   /// Copies values [begin, begin + count) of row r.
   void gather(int64_t r, int begin, int count, float* out) const;
 };
@@ -41,12 +46,18 @@ struct GemmOutput {
   float scale = 1.0F;
 };
 
+/// A thread's connection to oneDNN.
+struct OnednnStream;
+
 /// Working memory of the products, one per thread. Its size does not depend on the number of rows: a product
 /// takes its rows in blocks.
 struct GemmScratch {
+  GemmScratch();
+  ~GemmScratch();
   static constexpr size_t floats = size_t{1} << 20;
   AlignedBuffer input{floats};
   AlignedBuffer accumulators{floats};
+  std::unique_ptr<OnednnStream> onednn;
 };
 
 /// A weight matrix in a kernel's own layout, with its bias. Immutable: threads share it.

@@ -2,8 +2,6 @@
 
 #include <cassert>
 
-#include "gpu/cpu/panel_gemm.hpp"
-
 namespace tutti::cpu {
 namespace {
 
@@ -19,14 +17,6 @@ class CpuLinear final : public PackedLinear {
 };
 
 }  // namespace
-
-GemmPacker::GemmPacker(GemmChoice choice) : choice_(choice) {}
-
-std::string_view GemmPacker::description() const { return "panel kernel"; }
-
-std::unique_ptr<const PackedGemm> GemmPacker::pack(const GemmWeights& weights) {
-  return pack_panel_gemm(weights);
-}
 
 std::shared_ptr<const PackedLinear> pack_linear(GemmPacker& packer, const TensorView& weight,
                                                 const TensorView& bias) {

@@ -5,7 +5,7 @@
 
 #include "gpu/cpu/aligned_buffer.hpp"
 #include "gpu/cpu/gemm.hpp"
-#include "gpu/cpu/linear.hpp"
+#include "gpu/cpu/gemm_packer.hpp"
 #include "gpu/ops.hpp"
 
 namespace tutti::cpu {

@@ -1,0 +1,44 @@
+#include "gpu/cpu/gemm_packer.hpp"
+
+#include <random>
+#include <vector>
+
+#include "gpu/cpu/onednn_gemm.hpp"
+#include "gpu/cpu/panel_gemm.hpp"
+#include "gpu/cpu/row_test.hpp"
+
+namespace tutti::cpu {
+
+GemmPacker::GemmPacker(GemmChoice choice)
+    : choice_(choice),
+      // One usual shape speaks for the CPU: where it fails, no other is tried.
+      use_onednn_(choice == GemmChoice::onednn ||
+                  (choice == GemmChoice::automatic && onednn_passes(256, 256))) {}
+
+std::string GemmPacker::description() const {
+  return use_onednn_ ? onednn_version() + " + panel kernel" : "panel kernel";
+}
+
+std::unique_ptr<const PackedGemm> GemmPacker::pack(const GemmWeights& weights) {
+  const bool onednn = use_onednn_ && (choice_ == GemmChoice::onednn ||
+                                      onednn_passes(weights.in_features, weights.out_features));
+  std::unique_ptr<const PackedGemm> packed = onednn ? pack_onednn_gemm(weights) : nullptr;
+  return packed ? std::move(packed) : pack_panel_gemm(weights);
+}
+
+bool GemmPacker::onednn_passes(int in_features, int out_features) {
+  const auto [verdict, is_new] = verdicts_.try_emplace({in_features, out_features}, false);
+  if (is_new) {
+    // Random weights, because a checkpoint's own may be too regular to show a difference.
+    std::minstd_rand random(1);
+    std::uniform_real_distribution<float> uniform(-1.0F, 1.0F);
+    std::vector<float> weight(static_cast<size_t>(in_features) * static_cast<size_t>(out_features));
+    for (float& w : weight) w = uniform(random);
+    const auto gemm = pack_onednn_gemm({weight.data(), nullptr, in_features, out_features});
+    GemmScratch scratch;
+    verdict->second = gemm != nullptr && rows_are_independent(*gemm, scratch);
+  }
+  return verdict->second;
+}
+
+}  // namespace tutti::cpu

@@ -1,0 +1,12 @@
+#pragma once
+
+#include "gpu/cpu/gemm.hpp"
+
+namespace tutti::cpu {
+
+/// Runs 16 rows of random numbers alone, repeated in larger batches and in other places, and compares bits.
+/// Finds products that block the reduction, or choose another kernel, by the number of rows. Takes a few
+/// milliseconds.
+[[nodiscard]] bool rows_are_independent(const PackedGemm& gemm, GemmScratch& scratch);
+
+}  // namespace tutti::cpu
