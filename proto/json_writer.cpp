@@ -68,15 +68,12 @@ JsonWriter& JsonWriter::close(char bracket) {
 void JsonWriter::append_quoted(std::string_view value) {
   out_ += '"';
   while (!value.empty()) {
-    const size_t length = utf8_sequence_length(value);
-    if (length == 0) {
-      out_ += replacement_character;
-    } else if (length == 1 && needs_escape(value[0])) {
-      append_escape(out_, value[0]);
+    const std::string_view character = take_utf8(value);
+    if (needs_escape(character[0])) {
+      append_escape(out_, character[0]);
     } else {
-      out_ += value.substr(0, length);
+      out_ += character;
     }
-    value.remove_prefix(std::max<size_t>(length, 1));
   }
   out_ += '"';
 }

@@ -1,5 +1,3 @@
-#include <algorithm>
-
 #include "proto/json_writer.hpp"
 #include "proto/native.hpp"
 #include "proto/utf8.hpp"
@@ -57,15 +55,9 @@ struct JsonMembers {
 std::string line(std::string_view mark, std::string_view text) {
   std::string out(mark);
   while (!text.empty()) {
-    const size_t length = utf8_sequence_length(text);
-    if (length == 0) {
-      out += replacement_character;
-    } else if (static_cast<unsigned char>(text[0]) < 0x20 || text[0] == 0x7F) {
-      out += ' ';
-    } else {
-      out += text.substr(0, length);
-    }
-    text.remove_prefix(std::max<size_t>(length, 1));
+    const std::string_view character = take_utf8(text);
+    const auto first = static_cast<unsigned char>(character[0]);
+    out += first < 0x20 || first == 0x7F ? " " : character;
   }
   return out;
 }

@@ -1,5 +1,6 @@
 #include "proto/utf8.hpp"
 
+#include <algorithm>
 #include <cstdint>
 
 namespace tutti::proto {
@@ -25,10 +26,8 @@ Lead classify(uint8_t lead) {
   return {0};
 }
 
-}  // namespace
-
-size_t utf8_sequence_length(std::string_view text) {
-  if (text.empty()) return 0;
+/// Bytes of the well-formed sequence that `text` begins with; 0 when it begins with none.
+size_t sequence_length(std::string_view text) {
   const Lead lead = classify(static_cast<uint8_t>(text[0]));
   if (lead.length > text.size()) return 0;
   for (size_t i = 1; i < lead.length; ++i) {
@@ -38,6 +37,25 @@ size_t utf8_sequence_length(std::string_view text) {
     if (byte < low || byte > high) return 0;
   }
   return lead.length;
+}
+
+}  // namespace
+
+std::string_view take_utf8(std::string_view& text) {
+  const size_t length = sequence_length(text);
+  const std::string_view taken = length == 0 ? replacement_character : text.substr(0, length);
+  text.remove_prefix(std::max<size_t>(length, 1));
+  return taken;
+}
+
+std::string utf8_prefix(std::string_view text, size_t max_bytes) {
+  std::string prefix;
+  while (!text.empty()) {
+    const std::string_view character = take_utf8(text);
+    if (prefix.size() + character.size() > max_bytes) break;
+    prefix += character;
+  }
+  return prefix;
 }
 
 }  // namespace tutti::proto

@@ -7,6 +7,7 @@
 #include <limits>
 #include <locale>
 
+#include "proto/utf8.hpp"
 #include "tests/proto/random_bytes.hpp"
 
 namespace tutti::proto {
@@ -92,6 +93,13 @@ TEST(JsonWriter, WritesJsonThatAParserAcceptsWhateverTheBytes) {
     const std::string text = std::move(json).take();
     ASSERT_EQ(parser.parse(text).error(), simdjson::SUCCESS) << text;
   }
+}
+
+TEST(Utf8Prefix, CutsBetweenCharacters) {
+  EXPECT_EQ(utf8_prefix("aé中", 3), "aé");
+  EXPECT_EQ(utf8_prefix("aé中", 5), "aé");
+  EXPECT_EQ(utf8_prefix("aé中", 6), "aé中");
+  EXPECT_EQ(utf8_prefix("\xFF\xFF", 4), replacement_character);
 }
 
 }  // namespace

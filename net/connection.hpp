@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+namespace tutti {
+
+class Hub;
+
+/// One accepted socket, whatever is spoken on it.
+class Connection {
+ public:
+  virtual ~Connection() = default;
+  /// Ends it soon, from any thread.
+  virtual void shut_down() = 0;
+};
+
+/// A connection's entry at the hub. Held by whatever serves the socket, handed on when an HTTP connection
+/// becomes a WebSocket session; its destruction frees the place.
+class ConnectionTicket {
+ public:
+  ConnectionTicket(std::shared_ptr<Hub> hub, uint64_t id) : hub_(std::move(hub)), id_(id) {}
+  ConnectionTicket(ConnectionTicket&&) noexcept = default;
+  ConnectionTicket& operator=(ConnectionTicket&&) = delete;
+  ~ConnectionTicket();
+
+  /// Names the object that serves the socket from now on.
+  void assign(std::weak_ptr<Connection> connection) const;
+  [[nodiscard]] Hub& hub() const { return *hub_; }
+  [[nodiscard]] const std::shared_ptr<Hub>& shared_hub() const { return hub_; }
+
+ private:
+  std::shared_ptr<Hub> hub_;
+  uint64_t id_;
+};
+
+}  // namespace tutti

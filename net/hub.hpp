@@ -1,0 +1,64 @@
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/strand.hpp>
+#include <memory>
+#include <unordered_map>
+
+#include "net/connection.hpp"
+#include "net/server.hpp"
+
+namespace tutti {
+
+/// What the connections of one server share: its sockets' io_context, its options, ports and counters, the
+/// accept loop and the list of open connections.
+///
+/// Server, connections and sinks own it together, so an executor never outlives its io_context. Handlers of
+/// the hub itself name it by plain pointer: they wait in its own io_context.
+class Hub : public std::enable_shared_from_this<Hub> {
+ public:
+  /// Throws SetupError when options.bind cannot be listened on.
+  Hub(const NetOptions& net_options, GatewayPort& gateway_port, const StatusPort& status_port);
+
+  void start_accepting();
+  /// Open connections go on. From any thread.
+  void stop_accepting();
+  /// Also ends every connection, open or still being accepted. From any thread.
+  void shut_down();
+  [[nodiscard]] std::string address() const;
+
+ private:
+  friend class ConnectionTicket;
+  using Strand = boost::asio::strand<boost::asio::io_context::executor_type>;
+
+  void listen();
+  void accept_next();
+  void on_accept(const boost::system::error_code& error, boost::asio::ip::tcp::socket socket);
+  void retry_later(const boost::system::error_code& error);
+  void assign(uint64_t id, std::weak_ptr<Connection> connection);
+  void forget(uint64_t id);
+
+ public:
+  boost::asio::io_context io;
+  const NetOptions options;
+  GatewayPort& gateway;
+  const StatusPort& status;
+  NetStats stats;
+
+ private:
+  // Everything below is touched on the strand only.
+  Strand strand_;
+  boost::asio::ip::tcp::acceptor acceptor_;
+  boost::asio::ip::tcp::endpoint endpoint_;
+  boost::asio::steady_timer retry_;
+  std::unordered_map<uint64_t, std::weak_ptr<Connection>> connections_;
+  uint64_t next_id_ = 0;
+  bool accept_pending_ = false;
+  bool accept_failing_ = false;
+  bool stopped_accepting_ = false;
+  bool shutting_down_ = false;
+};
+
+}  // namespace tutti

@@ -1,0 +1,79 @@
+#include "net/routes.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "proto/native.hpp"
+
+namespace tutti {
+namespace {
+
+HttpReply plain(unsigned status, std::string body) {
+  return {status, "text/plain; charset=utf-8", std::move(body), {}};
+}
+
+HttpReply health(const StatusPort&) { return plain(200, "ok\n"); }
+
+HttpReply readiness(const StatusPort& status) {
+  return status.ready() ? plain(200, "ready\n") : plain(503, "not ready\n");
+}
+
+HttpReply metrics(const StatusPort& status) {
+  return {200, "text/plain; version=0.0.4; charset=utf-8", status.metrics(), {}};
+}
+
+HttpReply upgrade_required(const StatusPort&) {
+  auto reply = error_reply(
+      426, "upgrade_required",
+      fmt::format("{} is a WebSocket: connect to ws://HOST{}?encoding=pcm_s16le&sample_rate=16000 "
+                  "and send audio as binary messages",
+                  stream_path, stream_path));
+  reply.headers = {{"Upgrade", "websocket"}, {"Connection", "Upgrade"}};
+  return reply;
+}
+
+struct Route {
+  std::string_view path;
+  HttpReply (*answer)(const StatusPort& status);
+};
+
+constexpr std::array routes = {
+    Route{"/healthz", health},
+    Route{"/readyz", readiness},
+    Route{"/metrics", metrics},
+    Route{stream_path, upgrade_required},
+};
+
+}  // namespace
+
+Target split_target(std::string_view target) {
+  target = target.substr(0, target.find('#'));
+  const size_t question = target.find('?');
+  if (question == std::string_view::npos) return {target, {}};
+  return {target.substr(0, question), target.substr(question + 1)};
+}
+
+HttpReply error_reply(unsigned status, std::string code, std::string message) {
+  const proto::ErrorEvent event{{std::move(code), std::move(message)}, true};
+  return {status, "application/json", proto::write_event(event, proto::OutputFormat::json) + "\n", {}};
+}
+
+HttpReply answer(std::string_view method, std::string_view path, const StatusPort& status) {
+  const auto route = std::ranges::find(routes, path, &Route::path);
+  if (route == routes.end()) {
+    return error_reply(
+        404, "not_found",
+        fmt::format("nothing is served at this path; there are {}, /healthz, /readyz and /metrics",
+                    stream_path));
+  }
+  if (method != "GET" && method != "HEAD") {
+    auto reply = error_reply(405, "method_not_allowed", fmt::format("{} answers GET and HEAD", path));
+    reply.headers = {{"Allow", "GET, HEAD"}};
+    return reply;
+  }
+  return route->answer(status);
+}
+
+}  // namespace tutti

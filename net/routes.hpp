@@ -1,0 +1,35 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "actors/ports.hpp"
+
+namespace tutti {
+
+/// Where the native dialect is spoken.
+inline constexpr std::string_view stream_path = "/v1/stream";
+
+struct HttpReply {
+  unsigned status = 200;
+  std::string content_type;
+  std::string body;
+  std::vector<std::pair<std::string, std::string>> headers;
+};
+
+/// A request target in origin form, "/path?query".
+struct Target {
+  std::string_view path;
+  std::string_view query;
+};
+[[nodiscard]] Target split_target(std::string_view target);
+
+/// A JSON error in the shape of the native dialect's error event.
+[[nodiscard]] HttpReply error_reply(unsigned status, std::string code, std::string message);
+
+/// The answer to a request that is not a WebSocket upgrade.
+[[nodiscard]] HttpReply answer(std::string_view method, std::string_view path, const StatusPort& status);
+
+}  // namespace tutti

@@ -1,0 +1,71 @@
+#include "net/server.hpp"
+
+#include <boost/asio/executor_work_guard.hpp>
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <exception>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "net/hub.hpp"
+
+namespace tutti {
+namespace {
+
+// A handler that throws loses its own connection and no other: what one client causes never ends the server.
+void run_io(boost::asio::io_context& io) {
+  while (true) {
+    try {
+      io.run();
+      return;
+    } catch (const std::exception& error) {
+      spdlog::error("a connection ended by an exception: {}", error.what());
+    }
+  }
+}
+
+}  // namespace
+
+struct NetServer::Impl {
+  using WorkGuard = boost::asio::executor_work_guard<boost::asio::io_context::executor_type>;
+
+  std::shared_ptr<Hub> hub;
+  std::optional<WorkGuard> work;
+  std::vector<std::thread> threads;
+};
+
+NetServer::NetServer(const NetOptions& options, GatewayPort& gateway, const StatusPort& status)
+    : impl_(std::make_unique<Impl>()) {
+  impl_->hub = std::make_shared<Hub>(options, gateway, status);
+}
+
+NetServer::~NetServer() { stop(); }
+
+std::string NetServer::address() const { return impl_->hub->address(); }
+
+const NetStats& NetServer::stats() const { return impl_->hub->stats; }
+
+void NetServer::start() {
+  impl_->work.emplace(impl_->hub->io.get_executor());
+  impl_->hub->start_accepting();
+  for (int i = 0; i < std::max(1, impl_->hub->options.io_threads); ++i) {
+    impl_->threads.emplace_back([hub = impl_->hub.get()] { run_io(hub->io); });
+  }
+}
+
+void NetServer::stop_accepting() { impl_->hub->stop_accepting(); }
+
+// Every operation of a connection ends once its socket is closed, so run() returns without being stopped and
+// no handler is left behind that would keep a connection alive.
+void NetServer::stop() {
+  if (impl_->threads.empty()) return;
+  impl_->hub->shut_down();
+  impl_->work.reset();
+  for (std::thread& thread : impl_->threads) thread.join();
+  impl_->threads.clear();
+}
+
+}  // namespace tutti

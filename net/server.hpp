@@ -1,0 +1,61 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "actors/ports.hpp"
+#include "net/stats.hpp"
+
+namespace tutti {
+
+struct NetOptions {
+  std::string bind = "127.0.0.1:8080";  ///< ADDRESS:PORT, [ADDRESS]:PORT for IPv6; port 0 takes a free one
+  int io_threads = 1;
+  int max_sessions = 4096;                              ///< WebSocket sessions; more are answered 503
+  size_t max_message_bytes = 1U << 20U;                 ///< a longer WebSocket message ends its session
+  size_t max_queued_events = 256;                       ///< results waiting for a slow reader
+  size_t max_header_bytes = 16U << 10U;                 ///< request line and headers
+  std::chrono::milliseconds handshake_timeout{10'000};  ///< for a request's header, and between requests
+  std::chrono::milliseconds idle_timeout{60'000};       ///< without audio or text while the server is reading
+  std::chrono::milliseconds close_timeout{5'000};       ///< for each step of a WebSocket close
+  std::chrono::milliseconds ping_interval{10'000};
+  std::string server_name = "tutti";  ///< the Server header
+};
+
+/// HTTP and WebSocket on one port: docs/protocol.md says what is served.
+///
+/// One strand a connection, no locks. Everything a client can make grow has a cap: connections, header,
+/// message, queued events, time. Calls of the public functions come from one thread; ports are called from
+/// the io threads.
+class NetServer final : public ListenerPort {
+ public:
+  /// Binds, and listens from start() on. Throws SetupError when the address is not one or cannot be bound.
+  /// The ports outlive the server.
+  NetServer(const NetOptions& options, GatewayPort& gateway, const StatusPort& status);
+  /// Calls stop().
+  ~NetServer() override;
+  NetServer(const NetServer&) = delete;
+  NetServer& operator=(const NetServer&) = delete;
+
+  /// The bound "ADDRESS:PORT", with the port that was chosen for port 0.
+  [[nodiscard]] std::string address() const;
+
+  void start();
+  /// From any thread.
+  void stop_accepting() override;
+  /// Closes every connection (code 1001) and waits for the io threads, at most about one close_timeout.
+  /// A SessionSink that outlives this is inert.
+  void stop();
+
+  /// Counters, readable from any thread.
+  [[nodiscard]] const NetStats& stats() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace tutti

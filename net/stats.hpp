@@ -1,0 +1,29 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace tutti {
+
+/// What the network layer counts. Totals only grow; `open_*` are current.
+struct NetStats {
+  std::atomic<int64_t> open_connections{0};
+  std::atomic<int64_t> open_sessions{0};  ///< WebSocket
+  std::atomic<int64_t> accepted_connections{0};
+  std::atomic<int64_t> failed_accepts{0};     ///< out of file descriptors, for one
+  std::atomic<int64_t> http_requests{0};      ///< upgrades included
+  std::atomic<int64_t> bad_http_requests{0};  ///< not HTTP, too long or too slow
+  std::atomic<int64_t> sessions{0};
+  std::atomic<int64_t> refused_sessions{0};  ///< over max_sessions
+  std::atomic<int64_t> audio_bytes{0};
+  std::atomic<int64_t> text_messages{0};
+  std::atomic<int64_t> events_sent{0};
+  std::atomic<int64_t> superseded_partials{0};  ///< dropped for a newer one or for a final
+  std::atomic<int64_t> read_stalls{0};          ///< times a session stopped reading for want of credit
+  std::atomic<int64_t> slow_readers{0};         ///< closed with queued events at the cap
+  std::atomic<int64_t> idle_sessions{0};        ///< closed by idle_timeout
+  std::atomic<int64_t> oversized_messages{0};   ///< closed by max_message_bytes
+  std::atomic<int64_t> vanished_peers{0};       ///< gone without a close frame
+};
+
+}  // namespace tutti

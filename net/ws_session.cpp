@@ -1,0 +1,416 @@
+#include "net/ws_session.hpp"
+
+#include <boost/asio/post.hpp>
+#include <boost/beast/core.hpp>
+#include <boost/beast/websocket.hpp>
+
+#include <fmt/format.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <optional>
+
+#include "net/event_queue.hpp"
+#include "net/hub.hpp"
+#include "net/text_pace.hpp"
+#include "proto/native.hpp"
+#include "proto/utf8.hpp"
+
+namespace tutti {
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+namespace websocket = beast::websocket;
+using beast::error_code;
+using Clock = std::chrono::steady_clock;
+
+namespace {
+
+// Audio is handed on in slices of at most this, whatever the length of a message.
+constexpr size_t read_slice_bytes = 8U << 10U;
+// RFC 6455 section 5.5: a control frame has at most 125 bytes, two of which are the close code.
+constexpr size_t max_close_reason_bytes = 123;
+
+/// A WebSocket session. Everything runs on the connection's strand.
+///
+/// Its watch timer is always pending and holds the session until it is closed; nothing else needs to, in
+/// particular not the sink. At most one read, one write, one ping and one close are outstanding.
+class WsSession final : public Connection, public std::enable_shared_from_this<WsSession> {
+ public:
+  WsSession(ConnectionTicket ticket, SessionSlot slot, beast::tcp_stream stream, UpgradeRequest request,
+            std::string query);
+
+  void run();
+  void shut_down() override;
+
+  // What the sink asks for, on the strand.
+  void send(std::string message, bool is_partial);
+  void grant(int64_t bytes);
+  void close(CloseReason code, std::string_view reason);
+
+ private:
+  enum class State { handshake, open, closing, closed };
+
+  void configure_socket();
+  void accept();
+  void on_accept(const error_code& error);
+
+  void read();
+  void on_read(const error_code& error, size_t bytes);
+  void on_audio(size_t bytes);
+  void on_text(size_t bytes);
+  void pause_reading(Clock::duration duration);
+
+  void write();
+  void on_write(const error_code& error);
+  void write_close();
+
+  void watch();
+  void on_watch();
+  void ping();
+
+  void refuse(std::string code, std::string message, CloseReason reason);
+  void lose_peer();
+  void detach();
+  void finish();
+
+  ConnectionTicket ticket_;
+  SessionSlot slot_;
+  Hub& hub_;
+  websocket::stream<beast::tcp_stream, /*deflateSupported=*/false> ws_;
+  asio::steady_timer watch_timer_;
+  asio::steady_timer pause_timer_;
+  UpgradeRequest request_;
+  std::string query_;
+  proto::OutputFormat format_;
+  std::unique_ptr<StreamPort> stream_;
+  State state_ = State::handshake;
+
+  std::array<std::byte, read_slice_bytes> buffer_;
+  std::string text_;
+  size_t message_bytes_ = 0;  // of the message being read
+  int64_t credit_ = 0;
+  bool reading_ = false;
+  bool paused_ = false;
+  TextPace pace_;
+  Clock::time_point last_data_;
+
+  EventQueue queue_;
+  std::string in_flight_;
+  bool writing_ = false;
+  bool pinging_ = false;
+  Clock::time_point next_ping_;
+
+  websocket::close_reason close_reason_;
+  bool close_sent_ = false;
+  bool hurried_ = false;  // the close has one deadline, however well the flush goes on
+  Clock::time_point close_deadline_;
+};
+
+/// The session as its stream sees it. Refers to it weakly, so that a stream that outlives the server's
+/// threads keeps no socket open; owns the hub, whose io_context its executor needs.
+class Sink final : public SessionSink {
+ public:
+  Sink(std::shared_ptr<Hub> hub, asio::any_io_executor strand, std::weak_ptr<WsSession> session)
+      : hub_(std::move(hub)), strand_(std::move(strand)), session_(std::move(session)) {}
+
+  // A stream that died without a word must not leave its client waiting.
+  ~Sink() override {
+    if (!closed_) close(CloseReason::internal, "the stream ended unexpectedly");
+  }
+
+  void send(std::string message, bool is_partial) override {
+    post([message = std::move(message), is_partial](WsSession& session) mutable {
+      session.send(std::move(message), is_partial);
+    });
+  }
+  void grant(int64_t bytes) override {
+    post([bytes](WsSession& session) { session.grant(bytes); });
+  }
+  void close(CloseReason reason, std::string message) override {
+    closed_ = true;
+    post([reason, message = std::move(message)](WsSession& session) { session.close(reason, message); });
+  }
+
+ private:
+  template <class Action>
+  void post(Action action) {
+    asio::post(strand_, [session = session_, action = std::move(action)]() mutable {
+      if (const auto open = session.lock()) action(*open);
+    });
+  }
+
+  std::shared_ptr<Hub> hub_;
+  asio::any_io_executor strand_;
+  std::weak_ptr<WsSession> session_;
+  std::atomic<bool> closed_{false};
+};
+
+proto::OutputFormat requested_format(std::string_view query) {
+  const auto request = proto::parse_stream_request(query);
+  return request ? request->output : proto::OutputFormat::json;
+}
+
+WsSession::WsSession(ConnectionTicket ticket, SessionSlot slot, beast::tcp_stream stream,
+                     UpgradeRequest request, std::string query)
+    : ticket_(std::move(ticket)),
+      slot_(std::move(slot)),
+      hub_(ticket_.hub()),
+      ws_(std::move(stream)),
+      watch_timer_(ws_.get_executor()),
+      pause_timer_(ws_.get_executor()),
+      request_(std::move(request)),
+      query_(std::move(query)),
+      format_(requested_format(query_)),
+      queue_(hub_.options.max_queued_events) {}
+
+void WsSession::run() {
+  ticket_.assign(weak_from_this());
+  asio::post(ws_.get_executor(), [self = shared_from_this()] { self->accept(); });
+}
+
+void WsSession::shut_down() {
+  asio::post(ws_.get_executor(), [self = shared_from_this()] {
+    if (self->state_ == State::handshake) return self->finish();
+    self->hurried_ = true;
+    self->detach();
+    self->close(CloseReason::going_away, "the server is stopping");
+  });
+}
+
+void WsSession::configure_socket() {
+  auto& socket = beast::get_lowest_layer(ws_).socket();
+  error_code ignored;
+  socket.set_option(asio::ip::tcp::no_delay(true), ignored);
+  // A peer that vanished without a word acknowledges nothing: the pings of a session that is not reading then
+  // end in an error instead of filling the socket's buffer.
+  const auto timeout = static_cast<unsigned>(hub_.options.idle_timeout.count());
+  ::setsockopt(socket.native_handle(), IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout, sizeof timeout);
+}
+
+void WsSession::accept() {
+  if (state_ != State::handshake) return;
+  configure_socket();
+  beast::get_lowest_layer(ws_).expires_never();
+  websocket::stream_base::timeout timeout{};
+  timeout.handshake_timeout = hub_.options.handshake_timeout;
+  timeout.idle_timeout = websocket::stream_base::none();
+  ws_.set_option(timeout);
+  ws_.set_option(websocket::stream_base::decorator(
+      [name = hub_.options.server_name](websocket::response_type& response) {
+        response.set(beast::http::field::server, name);
+      }));
+  // The cap is this session's own, which tells the client why before it closes.
+  ws_.read_message_max(0);
+  ws_.auto_fragment(false);
+  ws_.text(true);
+  ws_.async_accept(request_,
+                   [self = shared_from_this()](const error_code& error) { self->on_accept(error); });
+}
+
+void WsSession::on_accept(const error_code& error) {
+  if (state_ != State::handshake) return;
+  if (error) {
+    ++hub_.stats.bad_http_requests;
+    return finish();
+  }
+  ++hub_.stats.sessions;
+  state_ = State::open;
+  request_ = {};
+  last_data_ = Clock::now();
+  next_ping_ = last_data_ + hub_.options.ping_interval;
+  watch();
+  stream_ = hub_.gateway.open_stream(
+      std::move(query_), std::make_shared<Sink>(ticket_.shared_hub(), ws_.get_executor(), weak_from_this()));
+}
+
+void WsSession::read() {
+  if (state_ != State::open || reading_ || paused_ || credit_ <= 0) return;
+  reading_ = true;
+  const auto most = static_cast<size_t>(std::min<int64_t>(credit_, read_slice_bytes));
+  ws_.async_read_some(
+      asio::buffer(buffer_.data(), most),
+      [self = shared_from_this()](const error_code& error, size_t bytes) { self->on_read(error, bytes); });
+}
+
+void WsSession::on_read(const error_code& error, size_t bytes) {
+  reading_ = false;
+  // While closing, what still comes in is discarded and the close ends the session.
+  if (state_ != State::open) return;
+  if (error) return error == websocket::error::closed ? finish() : lose_peer();
+  last_data_ = Clock::now();
+  message_bytes_ += bytes;
+  if (message_bytes_ > hub_.options.max_message_bytes) {
+    ++hub_.stats.oversized_messages;
+    return refuse("message_too_long",
+                  fmt::format("a message may have {} bytes; send the audio in shorter ones",
+                              hub_.options.max_message_bytes),
+                  CloseReason::too_big);
+  }
+  if (ws_.got_binary()) {
+    on_audio(bytes);
+  } else {
+    on_text(bytes);
+  }
+  if (ws_.is_message_done()) message_bytes_ = 0;
+  read();
+}
+
+void WsSession::on_audio(size_t bytes) {
+  if (bytes == 0) return;
+  credit_ -= static_cast<int64_t>(bytes);
+  hub_.stats.audio_bytes += static_cast<int64_t>(bytes);
+  if (credit_ <= 0) ++hub_.stats.read_stalls;
+  if (stream_) stream_->on_audio({buffer_.begin(), buffer_.begin() + static_cast<std::ptrdiff_t>(bytes)});
+}
+
+void WsSession::on_text(size_t bytes) {
+  text_.append(reinterpret_cast<const char*>(buffer_.data()), bytes);
+  if (!ws_.is_message_done()) return;
+  ++hub_.stats.text_messages;
+  if (stream_) stream_->on_text(std::move(text_));
+  text_.clear();
+  const auto pause = pace_.note(last_data_);
+  if (pause > Clock::duration::zero()) pause_reading(pause);
+}
+
+void WsSession::pause_reading(Clock::duration duration) {
+  paused_ = true;
+  pause_timer_.expires_after(duration);
+  pause_timer_.async_wait([self = shared_from_this()](const error_code&) {
+    self->paused_ = false;
+    self->read();
+  });
+}
+
+void WsSession::grant(int64_t bytes) {
+  const bool stalled = credit_ <= 0;
+  credit_ += bytes;
+  // The client is not to blame for the time in which it was not read.
+  if (stalled) last_data_ = Clock::now();
+  read();
+}
+
+void WsSession::send(std::string message, bool is_partial) {
+  if (state_ != State::open || message.empty()) return;
+  switch (queue_.push(std::move(message), is_partial)) {
+    case EventQueue::Outcome::queued:
+      break;
+    case EventQueue::Outcome::superseded:
+      ++hub_.stats.superseded_partials;
+      break;
+    case EventQueue::Outcome::overflow:
+      ++hub_.stats.slow_readers;
+      detach();
+      return close(CloseReason::policy,
+                   fmt::format("too slow a reader: {} results are waiting", queue_.size()));
+  }
+  write();
+}
+
+void WsSession::write() {
+  if (state_ == State::closed || writing_) return;
+  if (queue_.empty()) {
+    if (state_ == State::closing) write_close();
+    return;
+  }
+  writing_ = true;
+  in_flight_ = queue_.pop();
+  ws_.async_write(asio::buffer(in_flight_),
+                  [self = shared_from_this()](const error_code& error, size_t) { self->on_write(error); });
+}
+
+void WsSession::on_write(const error_code& error) {
+  writing_ = false;
+  if (state_ == State::closed) return;
+  if (error) return lose_peer();
+  ++hub_.stats.events_sent;
+  if (state_ == State::closing && !hurried_) close_deadline_ = Clock::now() + hub_.options.close_timeout;
+  write();
+}
+
+void WsSession::close(CloseReason code, std::string_view reason) {
+  if (state_ != State::open) return;
+  state_ = State::closing;
+  close_reason_.code = static_cast<uint16_t>(code);
+  close_reason_.reason = proto::utf8_prefix(reason, max_close_reason_bytes);
+  close_deadline_ = Clock::now() + hub_.options.close_timeout;
+  watch_timer_.cancel();
+  write();
+}
+
+void WsSession::write_close() {
+  if (std::exchange(close_sent_, true)) return;
+  ws_.async_close(close_reason_, [self = shared_from_this()](const error_code&) { self->finish(); });
+}
+
+/// Sleeps until the earliest of what may fall due.
+void WsSession::watch() {
+  auto due = state_ == State::closing ? close_deadline_ : next_ping_;
+  if (state_ == State::open && reading_) due = std::min(due, last_data_ + hub_.options.idle_timeout);
+  watch_timer_.expires_at(due);
+  watch_timer_.async_wait([self = shared_from_this()](const error_code&) { self->on_watch(); });
+}
+
+void WsSession::on_watch() {
+  const auto now = Clock::now();
+  if (state_ == State::closing && now >= close_deadline_) return finish();
+  if (state_ == State::open && reading_ && now >= last_data_ + hub_.options.idle_timeout) {
+    ++hub_.stats.idle_sessions;
+    refuse("idle_timeout",
+           fmt::format("no message for {} s; send {{\"type\":\"keepalive\"}} when there is no audio",
+                       std::chrono::duration<double>(hub_.options.idle_timeout).count()),
+           CloseReason::policy);
+  } else if (state_ == State::open && now >= next_ping_) {
+    ping();
+  }
+  if (state_ != State::closed) watch();
+}
+
+/// Nothing else notices a peer that vanished while the session is not reading.
+void WsSession::ping() {
+  next_ping_ = Clock::now() + hub_.options.ping_interval;
+  if (std::exchange(pinging_, true)) return;
+  ws_.async_ping({}, [self = shared_from_this()](const error_code& error) {
+    self->pinging_ = false;
+    if (error && self->state_ == State::open) self->lose_peer();
+  });
+}
+
+/// Ends the session from this side: the stream is let go at once, the client is told.
+void WsSession::refuse(std::string code, std::string message, CloseReason reason) {
+  detach();
+  const proto::ErrorEvent event{{std::move(code), message}, true};
+  send(proto::write_event(event, format_), false);
+  close(reason, message);
+}
+
+void WsSession::lose_peer() {
+  if (state_ == State::open) ++hub_.stats.vanished_peers;
+  finish();
+}
+
+void WsSession::detach() {
+  if (const auto stream = std::exchange(stream_, nullptr)) stream->on_closed();
+}
+
+void WsSession::finish() {
+  if (std::exchange(state_, State::closed) == State::closed) return;
+  detach();
+  beast::get_lowest_layer(ws_).close();
+  watch_timer_.cancel();
+  pause_timer_.cancel();
+}
+
+}  // namespace
+
+void start_ws_session(ConnectionTicket ticket, SessionSlot slot, beast::tcp_stream stream,
+                      UpgradeRequest request, std::string query) {
+  std::make_shared<WsSession>(std::move(ticket), std::move(slot), std::move(stream), std::move(request),
+                              std::move(query))
+      ->run();
+}
+
+}  // namespace tutti
