@@ -6,6 +6,7 @@
 #include <bit>
 #include <cmath>
 
+#include "tests/gpu/every_target.hpp"
 #include "tests/gpu/random_tensor.hpp"
 
 namespace tutti {
@@ -187,14 +188,16 @@ TEST(PagedAttention, MatchesADoubleReferenceAndWritesOnlyItsNewFrames) {
     }
     std::vector<const Stream*> lanes;
     for (const Stream& s : streams) lanes.push_back(&s);
-    Batch batch(random, geometry, lanes);
-    batch.run(shared);
-    for (size_t lane = 0; lane < lanes.size(); ++lane) {
-      EXPECT_TRUE(
-          close_to(Random::values(batch.output(lane)), reference(geometry, streams[lane], shared), 4e-6))
-          << "lane " << lane << ", " << streams[lane].rows << " rows behind " << streams[lane].history;
-    }
-    batch.expect_only_new_frames_written();
+    on_every_target([&] {
+      Batch batch(random, geometry, lanes);
+      batch.run(shared);
+      for (size_t lane = 0; lane < lanes.size(); ++lane) {
+        EXPECT_TRUE(
+            close_to(Random::values(batch.output(lane)), reference(geometry, streams[lane], shared), 4e-6))
+            << "lane " << lane << ", " << streams[lane].rows << " rows behind " << streams[lane].history;
+      }
+      batch.expect_only_new_frames_written();
+    });
   }
 }
 
@@ -210,13 +213,15 @@ TEST(PagedAttention, GivesAStreamTheSameBitsAloneAndAnywhereInACrowd) {
     }
     std::vector<const Stream*> lanes;
     for (const int32_t i : random.permutation(5)) lanes.push_back(&streams[static_cast<size_t>(i)]);
-    Batch crowd(random, geometry, lanes);
-    crowd.run(shared);
-    for (size_t lane = 0; lane < lanes.size(); ++lane) {
-      Batch alone(random, geometry, {lanes[lane]});
-      alone.run(shared);
-      EXPECT_TRUE(same_bits(Random::values(alone.output(0)), Random::values(crowd.output(lane))));
-    }
+    on_every_target([&] {
+      Batch crowd(random, geometry, lanes);
+      crowd.run(shared);
+      for (size_t lane = 0; lane < lanes.size(); ++lane) {
+        Batch alone(random, geometry, {lanes[lane]});
+        alone.run(shared);
+        EXPECT_TRUE(same_bits(Random::values(alone.output(0)), Random::values(crowd.output(lane))));
+      }
+    });
   }
 }
 
@@ -226,9 +231,11 @@ TEST(PagedAttention, SurvivesScoresFarBeyondTheRangeOfExp) {
   const Shared shared(random, geometry, 400);
   Stream stream(random, geometry, 5, 300);
   for (float& x : Random::values(stream.qkv)) x *= 30.0F;  // scores of several hundred
-  Batch batch(random, geometry, {&stream});
-  batch.run(shared);
-  EXPECT_TRUE(close_to(Random::values(batch.output(0)), reference(geometry, stream, shared), 2e-4));
+  on_every_target([&] {
+    Batch batch(random, geometry, {&stream});
+    batch.run(shared);
+    EXPECT_TRUE(close_to(Random::values(batch.output(0)), reference(geometry, stream, shared), 2e-4));
+  });
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "tests/gpu/every_target.hpp"
 #include "tests/gpu/random_tensor.hpp"
 
 namespace tutti {
@@ -88,14 +89,17 @@ TEST_P(ConvModuleTest, MatchesADoubleReferenceForLanesOfAnyLength) {
       const std::vector<int> rows{random.between(1, 70), 1, random.between(1, 70), 16};
       const std::vector<int32_t> begins = row_begins(rows);
       const Tensor extended = random.tensor({begins.back() + 4 * (taps - 1), 2 * channels}, 2.0F);
-      const Tensor out = run(rows, extended, weights);
-      for (int lane = 0; lane < 4; ++lane) {
-        const size_t i = static_cast<size_t>(lane);
-        const TensorView lane_rows = extended.view().slice(begins[i] + lane * (taps - 1), rows[i] + taps - 1);
-        EXPECT_TRUE(close_to(Random::values(out.view().slice(begins[i], rows[i])),
-                             reference(lane_rows, weights), 4e-6))
-            << channels << " channels, " << taps << " taps, lane " << lane;
-      }
+      on_every_target([&] {
+        const Tensor out = run(rows, extended, weights);
+        for (int lane = 0; lane < 4; ++lane) {
+          const size_t i = static_cast<size_t>(lane);
+          const TensorView lane_rows =
+              extended.view().slice(begins[i] + lane * (taps - 1), rows[i] + taps - 1);
+          EXPECT_TRUE(close_to(Random::values(out.view().slice(begins[i], rows[i])),
+                               reference(lane_rows, weights), 4e-6))
+              << channels << " channels, " << taps << " taps, lane " << lane;
+        }
+      });
     }
   }
 }

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "tests/gpu/every_target.hpp"
 #include "tests/gpu/random_tensor.hpp"
 
 namespace tutti {
@@ -34,8 +35,10 @@ TEST(LayerNorm, MatchesADoubleReferenceAtAnyWidth) {
     const Tensor gamma = random.tensor({width});
     const Tensor beta = random.tensor({width});
     const Tensor y = host_tensor(DType::f32, x.shape());
-    cpu::layer_norm(x, gamma, beta, eps, y);
-    EXPECT_TRUE(close_to(Random::values(y), reference(x, gamma, beta), 2e-6)) << width;
+    on_every_target([&] {
+      cpu::layer_norm(x, gamma, beta, eps, y);
+      EXPECT_TRUE(close_to(Random::values(y), reference(x, gamma, beta), 2e-6)) << width;
+    });
   }
 }
 
