@@ -13,7 +13,8 @@ std::filesystem::path model_directory(const std::string& given) {
     if (std::filesystem::is_directory(candidate)) return candidate;
     tried += (tried.empty() ? "" : ", ") + candidate.string();
   }
-  throw SetupError("the bundled model is not where it is expected (" + tried + "); name one with --model DIR");
+  throw SetupError("the bundled model is not where it is expected (" + tried +
+                   "); name one with --model DIR");
 }
 
 }  // namespace tutti

@@ -55,22 +55,24 @@ std::vector<Mode> modes_of(const TensorMap& golden) {
 /// Runs one utterance in one mode as a stream of its own, with caches of its own.
 class GoldenStream {
  public:
-  GoldenStream(std::shared_ptr<const ConformerCtc> model, const Mode& mode, TensorView features, TensorMap& out)
+  GoldenStream(std::shared_ptr<const ConformerCtc> model, const Mode& mode, TensorView features,
+               TensorMap& out)
       : mode_(mode),
         features_(features),
         out_(out),
-        chunk_(mode.chunk > 0 ? mode.chunk
-                              : std::max(1, StreamingGeometry::encoder_frames(static_cast<int>(features.rows())))),
+        chunk_(mode.chunk > 0 ? mode.chunk : whole_chunk(features)),
         geometry_(ConformerCtc::geometry(chunk_)),
-        runner_(model, open_device({}), cache_limits(),
-                std::make_unique<CtcGreedyDecoder>(model->spec().blank_id, static_cast<int>(features.rows()))),
+        runner_(
+            model, open_device({}), cache_limits(),
+            std::make_unique<CtcGreedyDecoder>(model->spec().blank_id, static_cast<int>(features.rows()))),
         view_(runner_.view(0, 0)) {
     view_.allocate();
   }
 
   void run() {
     const Probe probe = [this](std::string_view name, const TensorView& rows) {
-      out_[mode_.utterance + ".debug." + std::string(name)] = host_tensor(rows.shape, {rows.f32(), elements(rows)});
+      out_[mode_.utterance + ".debug." + std::string(name)] =
+          host_tensor(rows.shape, {rows.f32(), elements(rows)});
     };
     int64_t position = mode_.offset;
     for (int64_t start = 0; features_.rows() - start >= geometry_.min_frames; start += geometry_.stride) {
@@ -87,6 +89,10 @@ class GoldenStream {
   }
 
  private:
+  // A chunk whose window takes in every feature row, those of an incomplete last encoder frame included.
+  static int whole_chunk(const TensorView& features) {
+    return StreamingGeometry::encoder_frames(static_cast<int>(features.rows())) + 1;
+  }
   static size_t elements(const TensorView& t) { return static_cast<size_t>(t.shape.elements()); }
 
   [[nodiscard]] CacheConfig cache_limits() const {
@@ -101,7 +107,8 @@ class GoldenStream {
 
   void collect(const EncoderOutput& out, int64_t start, int32_t frames) {
     const int rows = out.layout.rows();
-    encoder_out_.insert(encoder_out_.end(), out.encoder_out.f32(), out.encoder_out.f32() + elements(out.encoder_out));
+    encoder_out_.insert(encoder_out_.end(), out.encoder_out.f32(),
+                        out.encoder_out.f32() + elements(out.encoder_out));
     log_probs_.insert(log_probs_.end(), out.log_probs.f32(), out.log_probs.f32() + elements(out.log_probs));
     view_.get_decoder().decode_chunk({.frames = rows,
                                       .k = static_cast<int>(out.top_ids.cols()),
@@ -145,7 +152,8 @@ class GoldenStream {
     for (int layer = 0; layer < c.num_layers; ++layer) {
       for (int head = 0; head < c.n_kv_head; ++head) {
         for (int64_t t = begin; t < begin + frames; ++t) {
-          const auto block = runner_.pool().get_kv_block_view(layer, table[static_cast<size_t>(t / c.block_size_frames)]);
+          const auto block =
+              runner_.pool().get_kv_block_view(layer, table[static_cast<size_t>(t / c.block_size_frames)]);
           for (const TensorView& half : {block.k, block.v}) {
             const float* row = half[t % c.block_size_frames][head].f32();
             att.insert(att.end(), row, row + c.head_dim);
@@ -203,9 +211,11 @@ class GoldenStream {
 double max_difference(const TensorView& a, const TensorView& b) {
   if (a.dtype != b.dtype || !(a.shape == b.shape)) return std::numeric_limits<double>::infinity();
   double largest = 0;
+  const auto value = [](const TensorView& t, int64_t i) {
+    return t.dtype == DType::i32 ? static_cast<double>(t.i32()[i]) : static_cast<double>(t.f32()[i]);
+  };
   for (int64_t i = 0; i < a.shape.elements(); ++i) {
-    const double difference =
-        a.dtype == DType::i32 ? std::abs(double{a.i32()[i]} - b.i32()[i]) : std::abs(double{a.f32()[i]} - b.f32()[i]);
+    const double difference = std::abs(value(a, i) - value(b, i));
     if (std::isnan(difference)) return std::numeric_limits<double>::infinity();
     largest = std::max(largest, difference);
   }
@@ -246,7 +256,8 @@ TensorMap recompute_golden(std::shared_ptr<const ConformerCtc> model, const Tens
 }
 
 bool GoldenComparison::passes() const {
-  return missing.empty() && std::all_of(rows.begin(), rows.end(), [](const Row& row) { return row.passes(); });
+  return missing.empty() &&
+         std::all_of(rows.begin(), rows.end(), [](const Row& row) { return row.passes(); });
 }
 
 GoldenComparison compare_golden(const TensorMap& golden, const TensorMap& computed) {

@@ -10,9 +10,11 @@
 
 namespace tutti {
 
-/// Recomputes what a golden file holds: runs its stored features (`U.feats`) through every mode stored beside them
-/// (`U.full`, `U.stream.cC_lL`, `U.stream_offsetN.cC_lL`, `U.pipe.cC_lL`, `U.debug`) and returns the results under
-/// the golden names. Attention decoder and prefix search results (`*.dec.*`, `*.resc.*`, `*.nbest_*`) are not computed.
+/// Recomputes what a golden file holds: runs its stored features (`U.feats`) through every mode stored beside
+/// them
+/// (`U.full`, `U.stream.cC_lL`, `U.stream_offsetN.cC_lL`, `U.pipe.cC_lL`, `U.debug`) and returns the results
+/// under the golden names. Attention decoder and prefix search results (`*.dec.*`, `*.resc.*`, `*.nbest_*`)
+/// are not computed.
 [[nodiscard]] TensorMap recompute_golden(std::shared_ptr<const ConformerCtc> model, const TensorMap& golden);
 
 /// Positions that the modes stored in a golden file address.

@@ -32,15 +32,16 @@ double total_seconds(const std::vector<std::string>& files) {
 }
 
 std::string json_line(const Transcript& t) {
-  JsonWriter json;
-  json.begin_object().key("file").value(t.file).key("text").value(t.text).key("words").begin_array();
+  proto::JsonWriter json;
+  json.begin_object().key("file").string(t.file).key("text").string(t.text).key("words").begin_array();
   for (const TranscribedWord& word : t.words) {
-    json.begin_object().key("word").value(word.word);
-    json.key("start").seconds(word.start).key("end").seconds(word.end);
-    json.key("confidence").value(word.confidence).end_object();
+    json.begin_object().key("word").string(word.word);
+    json.key("start").decimal(word.start).key("end").decimal(word.end);
+    json.key("confidence").decimal(word.confidence).end_object();
   }
-  json.end_array().key("audio_seconds").seconds(t.audio_seconds).key("wall_seconds").seconds(t.wall_seconds);
-  return json.end_object().take();
+  json.end_array().key("audio_seconds").decimal(t.audio_seconds).key("wall_seconds").decimal(t.wall_seconds);
+  json.end_object();
+  return std::move(json).take();
 }
 
 int transcribe(const Options& options) {
@@ -48,8 +49,8 @@ int transcribe(const Options& options) {
   config.decoder = options.decoder;
   config.max_tick_ms = 1000;  // nobody waits for a single chunk here: wide ticks are the cheapest
   std::unique_ptr<Ops> ops = open_device({});
-  const auto model = std::make_shared<const ConformerCtc>(load_wenet_checkpoint(model_directory(options.model)), *ops,
-                                                          required_positions(config));
+  const auto model = std::make_shared<const ConformerCtc>(
+      load_wenet_checkpoint(model_directory(options.model)), *ops, required_positions(config));
   Engine engine(model, std::move(ops), config);
 
   ProgressBar bar;
@@ -68,7 +69,8 @@ int transcribe(const Options& options) {
     std::cerr << "tutti: " << e.error.message << '\n';
     ++failures;
   };
-  Transcriber(engine).run(options.files, on_done, on_error, [&](double seconds) { bar.show(seconds, total); });
+  Transcriber(engine).run(options.files, on_done, on_error,
+                          [&](double seconds) { bar.show(seconds, total); });
   return failures == 0 ? 0 : 1;
 }
 
@@ -85,8 +87,9 @@ void add_transcribe(CLI::App& app, int& exit_code) {
   command->add_option("--decoder", options->decoder, "How tokens are chosen: greedy")
       ->check(CLI::IsMember({"greedy"}))
       ->capture_default_str();
-  command->add_flag("--json", options->json,
-                    "One JSON object a line: file, text, words with times and confidence, audio_seconds, wall_seconds");
+  command->add_flag(
+      "--json", options->json,
+      "One JSON object a line: file, text, words with times and confidence, audio_seconds, wall_seconds");
   command->callback([options, &exit_code] { exit_code = transcribe(*options); });
 }
 

@@ -14,7 +14,9 @@ namespace {
 /// A file on its way through the engine.
 class Job {
  public:
-  Job(Engine& engine, std::string file) : engine_(engine), start_(Clock::now()) { transcript_.file = std::move(file); }
+  Job(Engine& engine, std::string file) : engine_(engine), start_(Clock::now()) {
+    transcript_.file = std::move(file);
+  }
 
   [[nodiscard]] bool finished() const { return finished_; }
   [[nodiscard]] const std::optional<Error>& error() const { return error_; }
@@ -60,7 +62,9 @@ class Job {
     const double rate = engine_.sample_rate();
     seconds_recognized_ += static_cast<double>(update.consumed_samples) / rate;
     switch (update.kind) {
-      case Update::Kind::final: append(update); break;
+      case Update::Kind::final:
+        append(update);
+        break;
       case Update::Kind::done:
         transcript_.audio_seconds = static_cast<double>(update.audio_samples) / rate;
         seconds_recognized_ = transcript_.audio_seconds;
@@ -71,12 +75,15 @@ class Job {
         end(Error{"recognition_failed", update.text});
         break;
       case Update::Kind::partial:
-      case Update::Kind::consumed: break;
+      case Update::Kind::consumed:
+        break;
     }
   }
 
  private:
-  [[nodiscard]] int64_t read_ahead() const { return int64_t{4} * engine_.chunk_ms() * engine_.sample_rate() / 1000; }
+  [[nodiscard]] int64_t read_ahead() const {
+    return int64_t{4} * engine_.chunk_ms() * engine_.sample_rate() / 1000;
+  }
 
   void append(const Update& update) {
     if (!update.text.empty() && !transcript_.text.empty()) transcript_.text += ' ';
@@ -117,7 +124,8 @@ class Job {
 
 }  // namespace
 
-void Transcriber::run(const std::vector<std::string>& files, const std::function<void(const Transcript&)>& on_done,
+void Transcriber::run(const std::vector<std::string>& files,
+                      const std::function<void(const Transcript&)>& on_done,
                       const std::function<void(const TranscriptError&)>& on_error,
                       const std::function<void(double seconds)>& on_progress) {
   const int width = std::min(engine_.config().max_batch_size, engine_.free_streams());
@@ -130,7 +138,8 @@ void Transcriber::run(const std::vector<std::string>& files, const std::function
     }
     for (Job& job : jobs) job.feed();
     for (const Update& update : engine_.tick()) {
-      const auto job = std::find_if(jobs.begin(), jobs.end(), [&](const Job& j) { return j.owns(update.key); });
+      const auto job =
+          std::find_if(jobs.begin(), jobs.end(), [&](const Job& j) { return j.owns(update.key); });
       if (job != jobs.end()) job->take(update);
     }
     double seconds = told_seconds;

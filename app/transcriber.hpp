@@ -35,8 +35,8 @@ class Transcriber {
  public:
   explicit Transcriber(Engine& engine) : engine_(engine) {}
 
-  /// Calls `on_done` or `on_error` once per file, in the order of `files`; `on_progress` with the seconds of audio
-  /// recognized so far.
+  /// Calls `on_done` or `on_error` once per file, in the order of `files`; `on_progress` with the seconds of
+  /// audio recognized so far.
   void run(const std::vector<std::string>& files, const std::function<void(const Transcript&)>& on_done,
            const std::function<void(const TranscriptError&)>& on_error,
            const std::function<void(double seconds)>& on_progress);

@@ -44,12 +44,15 @@ void add_verify(CLI::App& app, int& exit_code) {
   const auto options = std::make_shared<Options>();
   CLI::App* const command = app.add_subcommand("verify", "Compare this build with stored reference results");
   command->footer(
-      "Runs the features stored in the golden file through every mode stored there (whole utterance, streamed with\n"
-      "several chunk sizes and left contexts) and prints the largest difference per tensor. Exit status 1 when one\n"
+      "Runs the features stored in the golden file through every mode stored there (whole utterance, "
+      "streamed with\n"
+      "several chunk sizes and left contexts) and prints the largest difference per tensor. Exit status 1 "
+      "when one\n"
       "is past its tolerance.");
   command->add_option("checkpoint", options->checkpoint, "WeNet model directory")->required();
   command->add_option("golden", options->golden, "Reference results, .safetensors")->required();
-  command->add_option("--dump", options->dump, "Write what was computed, under the golden names, to this file");
+  command->add_option("--dump", options->dump,
+                      "Write what was computed, under the golden names, to this file");
   command->callback(
       [options, &exit_code] { exit_code = verify(options->checkpoint, options->golden, options->dump); });
 }

@@ -7,13 +7,13 @@
 
 namespace tutti {
 
-/// The rows of one stream's chunk as the CTC head leaves them: for each frame the `k` best tokens and their log
-/// probabilities, best first.
+/// The rows of one stream's chunk as the CTC head leaves them: for each frame the `k` best tokens and their
+/// log probabilities, best first.
 struct CtcFrames {
   int frames = 0;
   int k = 0;
-  const int32_t* ids = nullptr;        ///< frames x k
-  const float* log_probs = nullptr;    ///< frames x k
+  const int32_t* ids = nullptr;      ///< frames x k
+  const float* log_probs = nullptr;  ///< frames x k
 };
 
 /// One token of a hypothesis. Frames count from the last reset of the state.
@@ -21,7 +21,7 @@ struct CtcToken {
   int32_t id = 0;
   int32_t first_frame = 0;  ///< of the run of frames that emitted it
   int32_t last_frame = 0;
-  float log_prob = 0;       ///< of its most certain frame
+  float log_prob = 0;  ///< of its most certain frame
   bool operator==(const CtcToken&) const = default;
 };
 

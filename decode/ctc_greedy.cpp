@@ -10,8 +10,8 @@ namespace {
 struct GreedyState final : CtcState {
   std::vector<CtcToken> tokens;
   int64_t frames = 0;
-  int32_t last_id = 0;  // of the previous frame, blank included
-  bool dropped = false; // the run in progress found the state full
+  int32_t last_id = 0;   // of the previous frame, blank included
+  bool dropped = false;  // the run in progress found the state full
 };
 
 }  // namespace

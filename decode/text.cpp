@@ -67,7 +67,8 @@ size_t TokenTable::write_words(std::span<const CtcToken> tokens, std::vector<Wor
   bool open = false;
   int pieces = 0;
   const auto close = [&] {
-    if (open) words[count - 1].confidence = std::exp(words[count - 1].confidence / static_cast<float>(pieces));
+    if (open)
+      words[count - 1].confidence = std::exp(words[count - 1].confidence / static_cast<float>(pieces));
     open = false;
   };
   for (const CtcToken& token : tokens) {

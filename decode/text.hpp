@@ -31,12 +31,13 @@ class TokenTable {
 
   /// Replaces `text`; allocates only when the capacity does not suffice.
   void write_text(std::span<const CtcToken> tokens, std::string& text) const;
-  /// Replaces the first entries of `words` and returns how many there are; entries beyond keep their capacity.
+  /// Replaces the first entries of `words` and returns how many there are; entries beyond keep their
+  /// capacity.
   size_t write_words(std::span<const CtcToken> tokens, std::vector<Word>& words) const;
 
  private:
   enum class Role : uint8_t { silent, text, space, word_start, word_alone };
-  std::vector<std::string> units_;   // spelling without the word mark
+  std::vector<std::string> units_;  // spelling without the word mark
   std::vector<Role> roles_;
 };
 

@@ -28,8 +28,8 @@ void AudioBuffer::drop_until(int64_t sample) {
   size_ -= dropped;
   if (size_ == 0) offset_ = 0;
   const auto* const first = arrivals_.begin();
-  const auto* const kept = std::find_if(first, first + arrivals_count_,
-                                        [this](const Arrival& a) { return a.end > begin(); });
+  const auto* const kept =
+      std::find_if(first, first + arrivals_count_, [this](const Arrival& a) { return a.end > begin(); });
   const auto gone = static_cast<size_t>(kept - first);
   std::copy(kept, first + arrivals_count_, arrivals_.begin());
   arrivals_count_ -= gone;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "cache/stream_slot_pool.hpp"
 #include "engine/model_runner.hpp"
 #include "engine/stream.hpp"
 
@@ -39,10 +40,14 @@ int overdue_position(const EngineConfig& config) { return config.max_position_fr
 
 std::string_view to_string(FinalReason reason) {
   switch (reason) {
-    case FinalReason::endpoint: return "endpoint";
-    case FinalReason::eof: return "eof";
-    case FinalReason::finalize: return "finalize";
-    case FinalReason::length: return "length";
+    case FinalReason::endpoint:
+      return "endpoint";
+    case FinalReason::eof:
+      return "eof";
+    case FinalReason::finalize:
+      return "finalize";
+    case FinalReason::length:
+      return "length";
   }
   return "endpoint";
 }
@@ -106,7 +111,8 @@ struct Engine::Impl {
   EngineStats stats;
 };
 
-Engine::Impl::Impl(std::shared_ptr<const ConformerCtc> model, std::unique_ptr<Ops> ops, const EngineConfig& config_)
+Engine::Impl::Impl(std::shared_ptr<const ConformerCtc> model, std::unique_ptr<Ops> ops,
+                   const EngineConfig& config_)
     : config(config_),
       runner(model, std::move(ops), cache_limits(config_), make_decoder(config_, model->spec())),
       geometry(ConformerCtc::geometry(config_.chunk_size)),
@@ -133,7 +139,8 @@ Engine::Impl::Impl(std::shared_ptr<const ConformerCtc> model, std::unique_ptr<Op
   lanes.reserve(width);
   jobs.reserve(width);
   updates.resize(3 * n + width);  // a stream says at most: consumed, final, done
-  for (size_t i = 0; i < 2 * width; ++i) updates[i].text.reserve(static_cast<size_t>(config.max_segment_tokens) * 4);
+  for (size_t i = 0; i < 2 * width; ++i)
+    updates[i].text.reserve(static_cast<size_t>(config.max_segment_tokens) * 4);
 }
 
 Stream* Engine::Impl::find(StreamKey key) {
@@ -146,7 +153,9 @@ Stream* Engine::Impl::find(StreamKey key) {
   return nullptr;
 }
 
-StreamKey Engine::Impl::key_of(int slot) const { return {slot, streams[static_cast<size_t>(slot)].generation}; }
+StreamKey Engine::Impl::key_of(int slot) const {
+  return {slot, streams[static_cast<size_t>(slot)].generation};
+}
 
 Result<void> Engine::Impl::command(StreamKey key, Command::Kind kind, Clock::time_point arrival) {
   Stream* const stream = find(key);
@@ -220,8 +229,8 @@ void Engine::Impl::collect_candidates() {
     const Stream& stream = streams[static_cast<size_t>(slot)];
     if (!stream.open) continue;
     if (const auto chunk = ready_chunk(stream)) {
-      candidates.push_back({slot, stream.audio.arrival_of(chunk->end_sample) + chunk_duration,
-                            stream.options.stream_class});
+      candidates.push_back(
+          {slot, stream.audio.arrival_of(chunk->end_sample) + chunk_duration, stream.options.stream_class});
     }
   }
 }
@@ -323,7 +332,8 @@ void Engine::Impl::drop_consumed(Stream& stream, int feature_frames) {
 }
 
 // The decoder's part of an endpoint: one final, an empty hypothesis; caches, features and clock go on.
-void Engine::Impl::close_segment(int slot, FinalReason reason, Clock::time_point ready_at, int64_t end_sample) {
+void Engine::Impl::close_segment(int slot, FinalReason reason, Clock::time_point ready_at,
+                                 int64_t end_sample) {
   Stream& stream = streams[static_cast<size_t>(slot)];
   const StreamHandle decoder = stream.caches->get_decoder();
   Update& update = next_update(Update::Kind::final, slot);
@@ -400,13 +410,15 @@ void Engine::Impl::fill_tokens(Update& update, std::span<const CtcToken> tokens,
   update.confidence = std::exp(sum / static_cast<float>(tokens.size()));
 }
 
-Engine::Engine(std::shared_ptr<const ConformerCtc> model, std::unique_ptr<Ops> ops, const EngineConfig& config)
+Engine::Engine(std::shared_ptr<const ConformerCtc> model, std::unique_ptr<Ops> ops,
+               const EngineConfig& config)
     : impl_(std::make_unique<Impl>(std::move(model), std::move(ops), config)) {}
 Engine::~Engine() = default;
 
 Result<StreamKey> Engine::admit(const StreamOptions& options) {
   const auto full = [this] {
-    return fail("full", "all " + std::to_string(impl_->config.max_streams) + " streams of this device are in use");
+    return fail("full",
+                "all " + std::to_string(impl_->config.max_streams) + " streams of this device are in use");
   };
   if (!impl_->runner.attention().can_admit()) return full();
   const auto slot = impl_->slots.allocate();
@@ -492,7 +504,8 @@ int Engine::free_streams() const { return impl_->slots.num_free(); }
 int Engine::open_streams() const { return impl_->slots.capacity() - impl_->slots.num_free(); }
 int Engine::sample_rate() const { return impl_->runner.model().spec().fbank.sample_rate; }
 int Engine::chunk_ms() const {
-  return static_cast<int>(std::chrono::duration_cast<std::chrono::milliseconds>(impl_->chunk_duration).count());
+  return static_cast<int>(
+      std::chrono::duration_cast<std::chrono::milliseconds>(impl_->chunk_duration).count());
 }
 int Engine::samples_per_frame() const { return impl_->samples_per_frame; }
 const EngineStats& Engine::stats() const { return impl_->stats; }

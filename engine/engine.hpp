@@ -17,8 +17,8 @@
 
 namespace tutti {
 
-/// Names a stream of one engine: a slot and the number of times it has been given out. A stale key is ignored by
-/// every call and counted in EngineStats::stale_calls.
+/// Names a stream of one engine: a slot and the number of times it has been given out. A stale key is ignored
+/// by every call and counted in EngineStats::stale_calls.
 struct StreamKey {
   int32_t slot = -1;
   uint32_t generation = 0;
@@ -51,9 +51,9 @@ struct Update {
   int64_t end_sample = 0;
   float confidence = 0;
   FinalReason reason = FinalReason::endpoint;
-  std::vector<Word> words;    ///< the first `word_count` entries, on frames from the segment's first
+  std::vector<Word> words;  ///< the first `word_count` entries, on frames from the segment's first
   size_t word_count = 0;
-  int64_t segment_sample = 0; ///< sample of frame 0 of `words`
+  int64_t segment_sample = 0;    ///< sample of frame 0 of `words`
   int64_t consumed_samples = 0;  ///< fed samples that left the input buffer since the last update (credit)
   int64_t audio_samples = 0;     ///< fed to the stream in all
   Clock::time_point ready_at{};  ///< when the last sample this update needed arrived
@@ -87,16 +87,17 @@ class Engine {
 
   /// Fails with "full" when no slot or no reserved history is free.
   [[nodiscard]] Result<StreamKey> admit(const StreamOptions& options);
-  /// Samples at the model's rate in [-1, 1). Fails with "buffer_full" (nothing taken) past max_buffered_ms, and
-  /// with "after_eof" after finish().
+  /// Samples at the model's rate in [-1, 1). Fails with "buffer_full" (nothing taken) past max_buffered_ms,
+  /// and with "after_eof" after finish().
   Result<void> feed(StreamKey key, std::span<const float> samples, Clock::time_point arrival = Clock::now());
-  /// Everything fed so far becomes exactly one final with reason `finalize`; audio fed later is a new segment.
-  /// Fails with "too_many_commands" while max_pending_commands wait for their turn, with "after_eof" after finish().
+  /// Everything fed so far becomes exactly one final with reason `finalize`; audio fed later is a new
+  /// segment. Fails with "too_many_commands" while max_pending_commands wait for their turn, with "after_eof"
+  /// after finish().
   Result<void> finalize(StreamKey key, Clock::time_point arrival = Clock::now());
   /// finalize with reason `eof`, then `done` and release. Fails as finalize.
   Result<void> finish(StreamKey key, Clock::time_point arrival = Clock::now());
-  /// Forgets the open segment, the audio fed so far, caches and positions, without a final; the sample clock goes
-  /// on. A finalize asked for before still gets its final. Fails as finalize.
+  /// Forgets the open segment, the audio fed so far, caches and positions, without a final; the sample clock
+  /// goes on. A finalize asked for before still gets its final. Fails as finalize.
   Result<void> reset(StreamKey key);
   /// Ends the stream at once, silently.
   void release(StreamKey key);

@@ -18,8 +18,8 @@ CacheConfig with_model_geometry(CacheConfig cache, const ConformerCtc& model) {
 
 }  // namespace
 
-ModelRunner::ModelRunner(std::shared_ptr<const ConformerCtc> model, std::unique_ptr<Ops> ops, CacheConfig cache,
-                         std::unique_ptr<const CtcDecoder> decoder)
+ModelRunner::ModelRunner(std::shared_ptr<const ConformerCtc> model, std::unique_ptr<Ops> ops,
+                         CacheConfig cache, std::unique_ptr<const CtcDecoder> decoder)
     : model_(std::move(model)),
       ops_(std::move(ops)),
       pool_(with_model_geometry(cache, *model_), *ops_),

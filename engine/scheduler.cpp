@@ -13,8 +13,9 @@ std::span<const Candidate> Scheduler::pick(std::span<Candidate> candidates, int 
   std::sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
     return std::tie(a.stream_class, a.deadline, a.slot) < std::tie(b.stream_class, b.deadline, b.slot);
   });
-  const auto first_background = std::partition_point(
-      candidates.begin(), candidates.end(), [](const Candidate& c) { return c.stream_class == StreamClass::live; });
+  const auto first_background =
+      std::partition_point(candidates.begin(), candidates.end(),
+                           [](const Candidate& c) { return c.stream_class == StreamClass::live; });
   const auto live = static_cast<int>(first_background - candidates.begin());
   const auto background = static_cast<int>(candidates.end() - first_background);
 
@@ -42,7 +43,8 @@ int LaneLimit::lanes() const {
 void LaneLimit::record(int lanes, Clock::duration cost) {
   const double per_lane = std::chrono::duration<double>(cost).count() / lanes;
   constexpr double weight = 0.2;  // of the newest tick: slow enough to ride over one preempted tick
-  seconds_per_lane_ = seconds_per_lane_ <= 0 ? per_lane : (1 - weight) * seconds_per_lane_ + weight * per_lane;
+  seconds_per_lane_ =
+      seconds_per_lane_ <= 0 ? per_lane : (1 - weight) * seconds_per_lane_ + weight * per_lane;
 }
 
 }  // namespace tutti

@@ -20,9 +20,9 @@ struct Candidate {
   StreamClass stream_class = StreamClass::live;
 };
 
-/// Chooses which chunks share the next tick: earliest deadline first among live streams; background streams fill the
-/// remaining lanes and are guaranteed `background_share` of all lanes over time while they wait. Since a deadline
-/// only comes nearer, nobody starves.
+/// Chooses which chunks share the next tick: earliest deadline first among live streams; background streams
+/// fill the remaining lanes and are guaranteed `background_share` of all lanes over time while they wait.
+/// Since a deadline only comes nearer, nobody starves.
 class Scheduler {
  public:
   /// Holds up to `max_streams` candidates without allocating.

@@ -40,8 +40,8 @@ class CommandQueue {
 
 /// What a stream could run now.
 struct ReadyChunk {
-  int feature_frames = 0;   ///< of the window, carried rows included
-  int64_t end_sample = 0;   ///< one past the last sample the window needs
+  int feature_frames = 0;  ///< of the window, carried rows included
+  int64_t end_sample = 0;  ///< one past the last sample the window needs
 };
 
 /// Everything the engine knows of one slot's stream. Reused for the slot's next stream.
@@ -56,15 +56,15 @@ struct Stream {
   std::optional<StreamCacheView> caches;
 
   AudioBuffer audio;
-  Tensor features;          // the next window's rows; the first `carried_rows` are the last window's overlap
+  Tensor features;  // the next window's rows; the first `carried_rows` are the last window's overlap
   int carried_rows = 0;
   CommandQueue commands;
 
-  int position = 0;            // of the next encoder frame, for the attention's position term
+  int position = 0;  // of the next encoder frame, for the attention's position term
   int32_t segment = 0;
-  int64_t segment_sample = 0;  // on the sample clock, of the segment's frame 0
-  int64_t reported_sample = 0; // up to which consumption was reported
-  size_t partial_tokens = 0;   // hypothesis length of the last partial
+  int64_t segment_sample = 0;   // on the sample clock, of the segment's frame 0
+  int64_t reported_sample = 0;  // up to which consumption was reported
+  size_t partial_tokens = 0;    // hypothesis length of the last partial
 };
 
 }  // namespace tutti

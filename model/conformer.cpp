@@ -51,7 +51,8 @@ struct Block {
 /// Takes named tensors out of the checkpoint and puts them on the device.
 class Loader {
  public:
-  Loader(WeightMap& weights, Ops& ops, const ConformerSpec& spec) : weights_(weights), ops_(ops), spec_(spec) {}
+  Loader(WeightMap& weights, Ops& ops, const ConformerSpec& spec)
+      : weights_(weights), ops_(ops), spec_(spec) {}
 
   Tensor vector(const std::string& name, int64_t size) { return ops_.upload(weights_.take(name, {size})); }
 
@@ -198,13 +199,14 @@ ConformerCtc::Impl::Impl(Checkpoint checkpoint, Ops& ops, int max_positions_)
 
   cmvn_mean = load.vector("encoder.global_cmvn.mean", mel);
   cmvn_istd = load.vector("encoder.global_cmvn.istd", mel);
-  subsampling = ops.pack_subsampling({.conv1_weight = weights.take("encoder.embed.conv.0.weight", {d, 1, 3, 3}),
-                                      .conv1_bias = weights.take("encoder.embed.conv.0.bias", {d}),
-                                      .conv2_weight = weights.take("encoder.embed.conv.2.weight", {d, d, 3, 3}),
-                                      .conv2_bias = weights.take("encoder.embed.conv.2.bias", {d}),
-                                      .out_weight = weights.take("encoder.embed.out.0.weight", {d, d * mel_after}),
-                                      .out_bias = weights.take("encoder.embed.out.0.bias", {d})},
-                                     static_cast<int>(mel));
+  subsampling =
+      ops.pack_subsampling({.conv1_weight = weights.take("encoder.embed.conv.0.weight", {d, 1, 3, 3}),
+                            .conv1_bias = weights.take("encoder.embed.conv.0.bias", {d}),
+                            .conv2_weight = weights.take("encoder.embed.conv.2.weight", {d, d, 3, 3}),
+                            .conv2_bias = weights.take("encoder.embed.conv.2.bias", {d}),
+                            .out_weight = weights.take("encoder.embed.out.0.weight", {d, d * mel_after}),
+                            .out_bias = weights.take("encoder.embed.out.0.bias", {d})},
+                           static_cast<int>(mel));
   const Tensor position_table = ops.upload(make_position_table(weights, max_positions, static_cast<int>(d)));
   for (int i = 0; i < spec.num_blocks; ++i) {
     const std::string block = "encoder.encoders." + std::to_string(i) + ".";
@@ -224,7 +226,8 @@ namespace {
 /// One forward pass: the batch, the memory it runs in and who watches.
 class Pass {
  public:
-  Pass(Ops& ops, EncoderWorkspace& ws, const BatchLayout& layout, const ConformerSpec& spec, const Probe* probe)
+  Pass(Ops& ops, EncoderWorkspace& ws, const BatchLayout& layout, const ConformerSpec& spec,
+       const Probe* probe)
       : ops_(ops),
         ws_(ws),
         layout_(layout),
@@ -285,8 +288,10 @@ class Pass {
   [[nodiscard]] const TensorView& x() const { return x_; }
 
  private:
-  // The residual is added in the product's epilogue, so its own value exists only for a probe, computed beside it.
-  void add_to_residual(const PackedLinear& linear, const TensorView& in, float scale, std::string_view label) {
+  // The residual is added in the product's epilogue, so its own value exists only for a probe, computed
+  // beside it.
+  void add_to_residual(const PackedLinear& linear, const TensorView& in, float scale,
+                       std::string_view label) {
     if (probe_ != nullptr) {
       if (ws_.probed.shape().rank() == 0) ws_.probed = ops_.allocate(DType::f32, ws_.x.shape());
       const TensorView alone = ws_.probed.view().slice(0, layout_.rows());
@@ -328,20 +333,20 @@ EncoderOutput ConformerCtc::Impl::forward(Ops& ops, EncoderWorkspace& ws, const 
     ops.subsample(*subsampling, feature_layout, features, layout, 1.0F, pass.x());
     pass.observe("subsample_out_before_xscale", pass.x());
   }
-  ops.subsample(*subsampling, feature_layout, features, layout, std::sqrt(static_cast<float>(spec.output_size)),
-                pass.x());
+  ops.subsample(*subsampling, feature_layout, features, layout,
+                std::sqrt(static_cast<float>(spec.output_size)), pass.x());
   pass.observe("embed_out", pass.x());
 
   for (size_t i = 0; i < blocks.size(); ++i) {
     const Block& block = blocks[i];
-    const std::string name = probe == nullptr ? std::string() : "block" + std::to_string(i);
-    if (probe != nullptr) pass.set_prefix(name + ".");
+    const std::string label = probe == nullptr ? std::string() : "block" + std::to_string(i);
+    if (probe != nullptr) pass.set_prefix(label + ".");
     pass.feed_forward(block.macaron, "norm_ff_macaron_out", "feed_forward_macaron_out");
     pass.attention(block.attention, kv.layer(static_cast<int>(i)), batch.first_position);
     pass.convolution(block.convolution, cnn.layer(static_cast<int>(i)), batch.slots);
     pass.feed_forward(block.feed_forward, "norm_ff_out", "feed_forward_out");
     if (probe != nullptr) pass.set_prefix("");
-    pass.norm(block.final_norm, pass.x(), pass.x(), name + "_out");
+    pass.norm(block.final_norm, pass.x(), pass.x(), label + "_out");
   }
 
   EncoderOutput out{.layout = layout,
@@ -396,7 +401,8 @@ EncoderWorkspace ConformerCtc::make_workspace(Ops& ops, int chunk_size, int lane
   ws.lanes = lanes;
   ws.rows = static_cast<int>(rows);
   ws.top_k = std::min(top_k, s.vocab_size);
-  ws.features = ops.allocate(DType::f32, {int64_t{lanes} * geometry(chunk_size).window, s.fbank.num_mel_bins});
+  ws.features =
+      ops.allocate(DType::f32, {int64_t{lanes} * geometry(chunk_size).window, s.fbank.num_mel_bins});
   ws.x = ops.allocate(DType::f32, {rows, d});
   ws.normed = ops.allocate(DType::f32, {rows, d});
   ws.hidden = ops.allocate(DType::f32, {rows, s.linear_units});

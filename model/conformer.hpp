@@ -50,8 +50,8 @@ struct EncoderOutput {
 /// Receives intermediate results by name ("block0.norm_mha_out"). Observation never changes what is computed.
 using Probe = std::function<void(std::string_view name, const TensorView& rows)>;
 
-/// Streaming Conformer encoder with a CTC head (WeNet U2 / U2++), written against Ops. Weights are immutable and
-/// shared by every owner of one kind of device.
+/// Streaming Conformer encoder with a CTC head (WeNet U2 / U2++), written against Ops. Weights are immutable
+/// and shared by every owner of one kind of device.
 class ConformerCtc {
  public:
   /// Packs the weights through `ops`. Positions below `max_positions` can be addressed. Throws SetupError for
@@ -71,14 +71,15 @@ class ConformerCtc {
   /// The model's part of a cache geometry; history, capacity and lanes are the caller's.
   [[nodiscard]] CacheConfig cache_config() const;
 
-  /// Activations for up to `lanes` chunks of `chunk_size` frames, with the `top_k` best tokens per frame; reserves
-  /// the scratch memory of `ops` for them.
+  /// Activations for up to `lanes` chunks of `chunk_size` frames, with the `top_k` best tokens per frame;
+  /// reserves the scratch memory of `ops` for them.
   [[nodiscard]] EncoderWorkspace make_workspace(Ops& ops, int chunk_size, int lanes, int top_k) const;
 
   /// Appends the lanes' K and V to the paged cache, updates the conv caches of their slots, and returns views
   /// into the workspace.
-  EncoderOutput forward(Ops& ops, EncoderWorkspace& workspace, const ChunkBatch& batch, const PagedKvCache& kv,
-                        const CnnCacheManager& cnn, const Probe* probe = nullptr) const;
+  EncoderOutput forward(Ops& ops, EncoderWorkspace& workspace, const ChunkBatch& batch,
+                        const PagedKvCache& kv, const CnnCacheManager& cnn,
+                        const Probe* probe = nullptr) const;
 
  private:
   struct Impl;
