@@ -13,8 +13,8 @@
 namespace tutti {
 
 /// The plain interfaces between the actors and the network. net/ implements ListenerPort and SessionSink and
-/// calls StreamPort and GatewayPort; actors/ does the reverse; app/ wires them. All calls are asynchronous, come
-/// from any thread and never block.
+/// calls StreamPort and GatewayPort; actors/ does the reverse; app/ wires them. All calls are asynchronous,
+/// come from any thread and never block.
 
 /// Why a session is closed: WebSocket close codes (RFC 6455 section 7.4.1).
 enum class CloseReason : uint16_t {
@@ -31,8 +31,8 @@ enum class CloseReason : uint16_t {
 class SessionSink {
  public:
   virtual ~SessionSink() = default;
-  /// Queues one text message. When the queue is full an unsent partial gives way; finals are kept, and a reader
-  /// too slow for those is closed with `policy`.
+  /// Queues one text message. When the queue is full an unsent partial gives way; finals are kept, and a
+  /// reader too slow for those is closed with `policy`.
   virtual void send(std::string message, bool is_partial) = 0;
   /// Allows the session to read `bytes` more of audio.
   virtual void grant(int64_t bytes) = 0;
@@ -54,8 +54,8 @@ class StreamPort {
 class GatewayPort {
  public:
   virtual ~GatewayPort() = default;
-  /// Creates the stream of a freshly accepted session. What is wrong with the request, or that the server is full
-  /// or draining, is told to `sink` as an error event followed by close.
+  /// Creates the stream of a freshly accepted session. What is wrong with the request, or that the server is
+  /// full or draining, is told to `sink` as an error event followed by close.
   virtual std::unique_ptr<StreamPort> open_stream(std::string query, std::shared_ptr<SessionSink> sink) = 0;
 };
 

@@ -1,0 +1,20 @@
+#pragma once
+
+namespace tutti {
+
+struct AudioBytes;
+struct AudioSamples;
+struct Inbox;
+struct RecognizerInfo;
+struct SegmentCommand;
+struct StreamUpdates;
+
+class AudioIntake;
+class Credit;
+class GatewayBridge;
+class Metrics;
+class RecognitionService;
+class RecognitionStream;
+class StreamContext;
+
+}  // namespace tutti

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <atomic>
+#include <caf/actor_system.hpp>
+#include <caf/stateful_actor.hpp>
+#include <caf/typed_event_based_actor.hpp>
+#include <chrono>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "actors/interfaces.hpp"
+#include "actors/metrics.hpp"
+#include "actors/ports.hpp"
+
+namespace tutti {
+
+struct GatewaySetup {
+  PlacementActor placement;
+  std::shared_ptr<ServerStatus> status;
+  std::chrono::seconds grace{10};  ///< how long draining waits before it stops streams
+};
+
+struct GatewayState {
+  GatewayState() = default;       // an aggregate would be initialised from the actor's own address
+  std::set<StreamActor> streams;  // let in and not ended
+  ListenerPort* listener = nullptr;
+  bool draining = false;
+};
+
+/// Lets streams in until it is told to drain: then it closes the listener, refuses what still comes
+/// ("draining"), has every stream finish, stops those that have not within the grace period, and quits.
+GatewayActor::behavior_type gateway_actor(GatewayActor::stateful_pointer<GatewayState> self,
+                                          const GatewaySetup& setup);
+
+/// The gateway as the network sees it: a stream actor for every session.
+class GatewayBridge final : public GatewayPort {
+ public:
+  GatewayBridge(caf::actor_system& system, GatewayActor gateway, std::shared_ptr<Metrics> metrics,
+                int credit_ms);
+  std::unique_ptr<StreamPort> open_stream(std::string query, std::shared_ptr<SessionSink> sink) override;
+
+ private:
+  caf::actor_system& system_;
+  GatewayActor gateway_;
+  std::shared_ptr<Metrics> metrics_;
+  int credit_ms_;
+  uint64_t run_id_;  // makes session names of two runs differ
+  std::atomic<uint64_t> sessions_{0};
+};
+
+}  // namespace tutti

@@ -1,0 +1,154 @@
+#include "actors/gpu_owner.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <exception>
+#include <utility>
+
+#include "actors/owner_thread.hpp"
+#include "actors/stream_context.hpp"
+
+namespace tutti {
+namespace {
+
+using Self = GpuOwner::stateful_pointer<GpuOwnerState>;
+
+RecognizerInfo describe(const Engine& engine) {
+  return {.model = engine.model().name(),
+          .sample_rate = engine.sample_rate(),
+          .chunk_ms = engine.chunk_ms(),
+          .samples_per_frame = engine.samples_per_frame(),
+          .max_streams = engine.free_streams() + engine.open_streams(),
+          .max_buffered_ms = engine.config().max_buffered_ms};
+}
+
+Started start(Self self, const OwnerSetup& setup) {
+  try {
+    prepare_owner_thread(setup.core);
+    self->state.engine = setup.make_engine();
+  } catch (const std::exception& e) {
+    self->quit();
+    return fail("setup", e.what());
+  }
+  const RecognizerInfo info = describe(*self->state.engine);
+  self->state.seats.resize(static_cast<size_t>(info.max_streams));
+  self->state.outbox.resize(static_cast<size_t>(info.max_streams));
+  return info;
+}
+
+void arm(Self self) {
+  GpuOwnerState& state = self->state;
+  if (state.tick_pending || !state.engine->has_work()) return;
+  state.tick_pending = true;
+  self->send(self, tick_atom_v);
+}
+
+Admission admit(Self self, const StreamOptions& options, const StreamActor& stream) {
+  const Result<StreamKey> key = self->state.engine->admit(options);
+  if (!key) return tl::unexpected(key.error());
+  self->state.seats[static_cast<size_t>(key->slot)] = {stream, key->generation};
+  return std::make_shared<StreamContext>(GpuOwner{self}, *key, options, describe(*self->state.engine));
+}
+
+/// The stream that holds `key`, or null.
+GpuOwnerState::Seat* find_seat(GpuOwnerState& state, StreamKey key) {
+  if (key.slot < 0 || static_cast<size_t>(key.slot) >= state.seats.size()) return nullptr;
+  GpuOwnerState::Seat& seat = state.seats[static_cast<size_t>(key.slot)];
+  return seat.stream && seat.generation == key.generation ? &seat : nullptr;
+}
+
+/// Of a stream that ended by itself nothing is left to release, which is the usual end of a lease.
+void release(Self self, StreamKey key) {
+  GpuOwnerState::Seat* const seat = find_seat(self->state, key);
+  if (seat == nullptr) return;
+  self->state.engine->release(key);
+  seat->stream = nullptr;
+}
+
+/// A call the engine refuses breaks an agreement of ours with the stream, which alone pays for it.
+void end_if_refused(Self self, StreamKey key, const Result<void>& result) {
+  if (result) return arm(self);
+  spdlog::error("stream {}.{}: {}: {}", key.slot, key.generation, result.error().code,
+                result.error().message);
+  if (const GpuOwnerState::Seat* const seat = find_seat(self->state, key)) {
+    Update update;
+    update.kind = Update::Kind::error;
+    update.key = key;
+    update.text = result.error().message;
+    caf::anon_send(seat->stream, update_atom_v, StreamUpdates{make_buffer(std::vector{std::move(update)})});
+  }
+  release(self, key);
+}
+
+Update compact(const Update& update) {
+  Update copy = update;
+  copy.words.resize(update.word_count);
+  return copy;
+}
+
+void send_updates(GpuOwnerState& state, std::span<const Update> updates) {
+  for (const Update& update : updates) {
+    std::vector<Update>& out = state.outbox[static_cast<size_t>(update.key.slot)];
+    if (out.empty()) state.touched.push_back(update.key.slot);
+    out.push_back(compact(update));
+  }
+  for (const int32_t slot : state.touched) {
+    std::vector<Update> out = std::exchange(state.outbox[static_cast<size_t>(slot)], {});
+    const Update& last = out.back();
+    const StreamKey key = last.key;
+    const bool ended = last.kind == Update::Kind::done || last.kind == Update::Kind::error;
+    GpuOwnerState::Seat* const seat = find_seat(state, key);
+    if (seat == nullptr) continue;
+    caf::anon_send(seat->stream, update_atom_v, StreamUpdates{make_buffer(std::move(out))});
+    if (ended) seat->stream = nullptr;
+  }
+  state.touched.clear();
+}
+
+void tick(Self self, Metrics& metrics) {
+  GpuOwnerState& state = self->state;
+  state.tick_pending = false;
+  metrics.owner_mailbox(static_cast<int64_t>(self->mailbox().size()));
+  const Clock::time_point begin = Clock::now();
+  send_updates(state, state.engine->tick());
+  const EngineStats& stats = state.engine->stats();
+  metrics.tick(std::chrono::duration<double>(Clock::now() - begin).count(), state.counted, stats);
+  state.counted = stats;
+  arm(self);
+}
+
+}  // namespace
+
+GpuOwner::behavior_type gpu_owner(Self self, const OwnerSetup& setup) {
+  self->set_exception_handler([device = setup.device](const std::exception_ptr& exception) -> caf::error {
+    try {
+      std::rethrow_exception(exception);
+    } catch (const std::exception& e) {
+      spdlog::critical("the owner of {} failed: {}", device, e.what());
+    } catch (...) {
+      spdlog::critical("the owner of {} failed", device);
+    }
+    return caf::exit_reason::unhandled_exception;
+  });
+
+  return {
+      [self, setup](start_atom) { return start(self, setup); },
+      [self](admit_atom, const StreamOptions& options, const StreamActor& stream) {
+        return admit(self, options, stream);
+      },
+      [self](feed_atom, StreamKey key, const AudioSamples& audio) {
+        end_if_refused(self, key, self->state.engine->feed(key, audio.samples->items, audio.arrival));
+      },
+      [self](finalize_atom, const SegmentCommand& command) {
+        end_if_refused(self, command.key, self->state.engine->finalize(command.key, command.arrival));
+      },
+      [self](finish_atom, const SegmentCommand& command) {
+        end_if_refused(self, command.key, self->state.engine->finish(command.key, command.arrival));
+      },
+      [self](reset_atom, StreamKey key) { end_if_refused(self, key, self->state.engine->reset(key)); },
+      [self](release_atom, StreamKey key) { release(self, key); },
+      [self, metrics = setup.metrics](tick_atom) { tick(self, *metrics); },
+  };
+}
+
+}  // namespace tutti

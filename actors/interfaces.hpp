@@ -1,0 +1,40 @@
+#pragma once
+
+#include <caf/replies_to.hpp>
+#include <caf/typed_actor.hpp>
+#include <string>
+
+#include "actors/messages.hpp"
+
+namespace tutti {
+
+/// One request of one client: audio in, events out through its SessionSink.
+/// Mailbox: at most the session's audio credit plus one message, and max_control_messages; a session that
+/// sends more is ended (`overrun`).
+using StreamActor = caf::typed_actor<caf::reacts_to<audio_atom, AudioBytes>,  // from the session
+                                     caf::reacts_to<text_atom, std::string>,  // from the session
+                                     caf::reacts_to<closed_atom>,             // the peer is gone
+                                     caf::reacts_to<overrun_atom>,  // the session exceeded its credit
+                                     caf::reacts_to<update_atom, StreamUpdates>,  // from the owner
+                                     caf::reacts_to<drain_atom>,  // finish: deliver finals, then close
+                                     caf::reacts_to<stop_atom>>;  // close at once
+
+/// The only code that touches a device's Engine. Mailbox: what its streams' credits allow.
+using GpuOwner =
+    caf::typed_actor<caf::replies_to<start_atom>::with<Started>,
+                     caf::replies_to<admit_atom, StreamOptions, StreamActor>::with<Admission>,
+                     caf::reacts_to<feed_atom, StreamKey, AudioSamples>,
+                     caf::reacts_to<finalize_atom, SegmentCommand>,
+                     caf::reacts_to<finish_atom, SegmentCommand>, caf::reacts_to<reset_atom, StreamKey>,
+                     caf::reacts_to<release_atom, StreamKey>, caf::reacts_to<tick_atom>>;
+
+/// Chooses the owner of a new stream.
+using PlacementActor =
+    caf::typed_actor<caf::replies_to<place_atom, StreamOptions, StreamActor>::with<Admission>>;
+
+/// Lets streams in, and out again when the server ends. Quits when it is drained.
+using GatewayActor = caf::typed_actor<caf::replies_to<open_atom, StreamOptions, StreamActor>::with<Admission>,
+                                      caf::reacts_to<listen_atom, Listener>, caf::reacts_to<drain_atom>,
+                                      caf::reacts_to<stop_atom>>;
+
+}  // namespace tutti

@@ -1,0 +1,117 @@
+#pragma once
+
+#include <caf/allowed_unsafe_message_type.hpp>
+#include <caf/atom.hpp>
+#include <caf/intrusive_ptr.hpp>
+#include <caf/make_counted.hpp>
+#include <caf/ref_counted.hpp>
+#include <caf/type_id.hpp>
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "actors/ports.hpp"
+#include "config/result.hpp"
+#include "engine/engine.hpp"
+
+namespace tutti {
+
+class StreamContext;
+
+/// Immutable contents of a message, counted: a message that is copied shares it.
+template <class T>
+struct Buffer : caf::ref_counted {
+  explicit Buffer(std::vector<T> values) : items(std::move(values)) {}
+  const std::vector<T> items;
+};
+
+template <class T>
+using BufferPtr = caf::intrusive_ptr<const Buffer<T>>;
+
+template <class T>
+[[nodiscard]] BufferPtr<T> make_buffer(std::vector<T> values) {
+  return caf::make_counted<const Buffer<T>>(std::move(values));
+}
+
+/// What a session received, as its client encoded it.
+struct AudioBytes {
+  BufferPtr<std::byte> bytes;
+  Clock::time_point arrival;
+};
+
+/// The same at the model's rate, in [-1, 1).
+struct AudioSamples {
+  BufferPtr<float> samples;
+  Clock::time_point arrival;
+};
+
+/// A command that follows all audio sent before it.
+struct SegmentCommand {
+  StreamKey key;
+  Clock::time_point arrival;  ///< of what asked for it
+};
+
+/// Everything one tick says about one stream, in order.
+struct StreamUpdates {
+  BufferPtr<Update> updates;
+};
+
+/// What an owner recognizes with: the same for all streams of all owners of one model.
+struct RecognizerInfo {
+  std::string model;
+  int sample_rate = 16000;
+  int chunk_ms = 640;
+  int samples_per_frame = 640;  ///< per encoder frame
+  int max_streams = 0;          ///< of this owner
+  int max_buffered_ms = 0;      ///< audio a stream may have waiting in the engine
+};
+
+/// A granted lease on its way to its stream. The lease is move-only and messages are not; whoever drops the
+/// last copy of an unopened message thereby gives the slot back.
+using Admission = Result<std::shared_ptr<StreamContext>>;
+using Started = Result<RecognizerInfo>;
+
+/// Lives longer than the gateway actor.
+struct Listener {
+  ListenerPort* port = nullptr;
+};
+
+}  // namespace tutti
+
+// Messages of one process: they are never serialized.
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(tutti::StreamKey)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(tutti::StreamOptions)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(tutti::SegmentCommand)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(tutti::AudioBytes)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(tutti::AudioSamples)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(tutti::StreamUpdates)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(tutti::Admission)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(tutti::Started)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(tutti::Listener)
+
+CAF_BEGIN_TYPE_ID_BLOCK(tutti, caf::first_custom_type_id)
+
+CAF_ADD_ATOM(tutti, tutti, start_atom, "start")
+CAF_ADD_ATOM(tutti, tutti, admit_atom, "admit")
+CAF_ADD_ATOM(tutti, tutti, feed_atom, "feed")
+CAF_ADD_ATOM(tutti, tutti, finalize_atom, "finalize")
+CAF_ADD_ATOM(tutti, tutti, finish_atom, "finish")
+CAF_ADD_ATOM(tutti, tutti, reset_atom, "reset")
+CAF_ADD_ATOM(tutti, tutti, release_atom, "release")
+CAF_ADD_ATOM(tutti, tutti, tick_atom, "tick")
+
+CAF_ADD_ATOM(tutti, tutti, audio_atom, "audio")
+CAF_ADD_ATOM(tutti, tutti, text_atom, "text")
+CAF_ADD_ATOM(tutti, tutti, closed_atom, "closed")
+CAF_ADD_ATOM(tutti, tutti, overrun_atom, "overrun")
+CAF_ADD_ATOM(tutti, tutti, update_atom, "update")
+
+CAF_ADD_ATOM(tutti, tutti, open_atom, "open")
+CAF_ADD_ATOM(tutti, tutti, place_atom, "place")
+CAF_ADD_ATOM(tutti, tutti, listen_atom, "listen")
+CAF_ADD_ATOM(tutti, tutti, drain_atom, "drain")
+CAF_ADD_ATOM(tutti, tutti, stop_atom, "stop")
+
+CAF_END_TYPE_ID_BLOCK(tutti)

@@ -1,0 +1,98 @@
+#include "actors/metrics.hpp"
+
+#include <prometheus/text_serializer.h>
+
+#include <sstream>
+
+namespace tutti {
+namespace {
+
+const prometheus::Histogram::BucketBoundaries batch_buckets{1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128};
+const prometheus::Histogram::BucketBoundaries tick_buckets{0.001, 0.002, 0.005, 0.01, 0.02, 0.03,
+                                                           0.04,  0.06,  0.1,   0.2,  0.5,  1.0};
+const prometheus::Histogram::BucketBoundaries latency_buckets{0.005, 0.01, 0.02, 0.04, 0.06, 0.1,
+                                                              0.2,   0.4,  0.8,  1.6,  3.2,  6.4};
+
+prometheus::Counter& counter(prometheus::Registry& registry, const char* name, const char* help,
+                             const prometheus::Labels& labels = {}) {
+  return prometheus::BuildCounter().Name(name).Help(help).Register(registry).Add(labels);
+}
+
+prometheus::Gauge& gauge(prometheus::Registry& registry, const char* name, const char* help,
+                         const prometheus::Labels& labels = {}) {
+  return prometheus::BuildGauge().Name(name).Help(help).Register(registry).Add(labels);
+}
+
+prometheus::Histogram& histogram(prometheus::Registry& registry, const char* name, const char* help,
+                                 const prometheus::Histogram::BucketBoundaries& buckets) {
+  return prometheus::BuildHistogram().Name(name).Help(help).Register(registry).Add({}, buckets);
+}
+
+prometheus::Family<prometheus::Counter>& counters(prometheus::Registry& registry, const char* name,
+                                                  const char* help) {
+  return prometheus::BuildCounter().Name(name).Help(help).Register(registry);
+}
+
+constexpr const char* phase_name = "tutti_phase_seconds_total";
+constexpr const char* phase_help = "Time owners spent, by phase of the tick";
+constexpr const char* ignored_name = "tutti_ignored_messages_total";
+constexpr const char* ignored_help = "Client messages without effect, by kind";
+constexpr const char* mailbox_name = "tutti_mailbox_high_water_messages";
+constexpr const char* mailbox_help = "Most messages seen waiting in one mailbox since the start, by actor";
+
+}  // namespace
+
+Metrics::Metrics()
+    : open_streams_(gauge(registry_, "tutti_open_streams", "Streams that hold a place on an owner")),
+      audio_seconds_(counter(registry_, "tutti_audio_seconds_total", "Audio given to the engines")),
+      ticks_(counter(registry_, "tutti_ticks_total", "Batched forwards")),
+      stale_calls_(counter(registry_, "tutti_stale_calls_total", "Messages for a stream that was gone")),
+      failed_streams_(
+          counter(registry_, "tutti_failed_streams_total", "Streams ended by a failure of their own")),
+      forward_seconds_(counter(registry_, phase_name, phase_help, {{"phase", "forward"}})),
+      feature_seconds_(counter(registry_, phase_name, phase_help, {{"phase", "features"}})),
+      decode_seconds_(counter(registry_, phase_name, phase_help, {{"phase", "decode"}})),
+      batch_size_(histogram(registry_, "tutti_batch_size", "Lanes of a batched forward", batch_buckets)),
+      tick_seconds_(
+          histogram(registry_, "tutti_tick_seconds", "Wall time of a batched forward", tick_buckets)),
+      result_latency_(histogram(registry_, "tutti_result_latency_seconds",
+                                "From the arrival of a result's last sample to its sending",
+                                latency_buckets)),
+      refusals_(counters(registry_, "tutti_refusals_total", "Sessions that got no stream, by reason")),
+      errors_(counters(registry_, "tutti_errors_total", "Error events sent, by code")),
+      ignored_audio_(counter(registry_, ignored_name, ignored_help, {{"kind", "audio_after_eof"}})),
+      ignored_messages_(counter(registry_, ignored_name, ignored_help, {{"kind", "malformed"}})),
+      stream_mailbox_gauge_(gauge(registry_, mailbox_name, mailbox_help, {{"actor", "stream"}})),
+      owner_mailbox_gauge_(gauge(registry_, mailbox_name, mailbox_help, {{"actor", "owner"}})) {}
+
+void Metrics::refused(const std::string& reason) { refusals_.Add({{"reason", reason}}).Increment(); }
+
+void Metrics::error(const std::string& code) { errors_.Add({{"code", code}}).Increment(); }
+
+void Metrics::raise(std::atomic<int64_t>& high_water, int64_t value) {
+  int64_t seen = high_water.load(std::memory_order_relaxed);
+  while (value > seen && !high_water.compare_exchange_weak(seen, value, std::memory_order_relaxed)) {
+  }
+}
+
+void Metrics::tick(double seconds, const EngineStats& before, const EngineStats& after) {
+  stale_calls_.Increment(static_cast<double>(after.stale_calls - before.stale_calls));
+  failed_streams_.Increment(static_cast<double>(after.failed_streams - before.failed_streams));
+  forward_seconds_.Increment(after.forward_seconds - before.forward_seconds);
+  feature_seconds_.Increment(after.feature_seconds - before.feature_seconds);
+  decode_seconds_.Increment(after.decode_seconds - before.decode_seconds);
+  if (after.lanes == before.lanes) return;
+  ticks_.Increment();
+  batch_size_.Observe(static_cast<double>(after.lanes - before.lanes));
+  tick_seconds_.Observe(seconds);
+}
+
+std::string Metrics::text() const {
+  stream_mailbox_gauge_.Set(static_cast<double>(stream_mailbox_));
+  owner_mailbox_gauge_.Set(static_cast<double>(owner_mailbox_));
+  std::ostringstream out;
+  prometheus::TextSerializer().Serialize(out, registry_.Collect());
+  return out.str();
+}
+
+}  // namespace tutti

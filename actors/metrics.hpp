@@ -1,0 +1,80 @@
+#pragma once
+
+#include <prometheus/counter.h>
+#include <prometheus/family.h>
+#include <prometheus/gauge.h>
+#include <prometheus/histogram.h>
+#include <prometheus/registry.h>
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+
+#include "actors/ports.hpp"
+#include "engine/engine.hpp"
+
+namespace tutti {
+
+/// What the server counts, by the names of docs/metrics.md. Every member may be called from any thread.
+class Metrics {
+ public:
+  Metrics();
+
+  void stream_opened() { open_streams_.Increment(); }
+  void stream_closed() { open_streams_.Decrement(); }
+  void audio_fed(double seconds) { audio_seconds_.Increment(seconds); }
+  /// From the arrival of an update's last sample to its message being sent.
+  void result_sent(double seconds) { result_latency_.Observe(seconds); }
+  void refused(const std::string& reason);
+  /// An error event; `code` is one of ours, never a client's text.
+  void error(const std::string& code);
+  void audio_ignored() { ignored_audio_.Increment(); }
+  void message_ignored() { ignored_messages_.Increment(); }
+  void stream_mailbox(int64_t messages) { raise(stream_mailbox_, messages); }
+  void owner_mailbox(int64_t messages) { raise(owner_mailbox_, messages); }
+  [[nodiscard]] int64_t stream_mailbox_high_water() const { return stream_mailbox_; }
+  /// One tick of an owner: its wall time and its engine's counters before and after.
+  void tick(double seconds, const EngineStats& before, const EngineStats& after);
+
+  /// Prometheus text exposition format.
+  [[nodiscard]] std::string text() const;
+
+ private:
+  static void raise(std::atomic<int64_t>& high_water, int64_t value);
+
+  prometheus::Registry registry_;
+  prometheus::Gauge& open_streams_;
+  prometheus::Counter& audio_seconds_;
+  prometheus::Counter& ticks_;
+  prometheus::Counter& stale_calls_;
+  prometheus::Counter& failed_streams_;
+  prometheus::Counter& forward_seconds_;
+  prometheus::Counter& feature_seconds_;
+  prometheus::Counter& decode_seconds_;
+  prometheus::Histogram& batch_size_;
+  prometheus::Histogram& tick_seconds_;
+  prometheus::Histogram& result_latency_;
+  prometheus::Family<prometheus::Counter>& refusals_;
+  prometheus::Family<prometheus::Counter>& errors_;
+  prometheus::Counter& ignored_audio_;
+  prometheus::Counter& ignored_messages_;
+  prometheus::Gauge& stream_mailbox_gauge_;
+  prometheus::Gauge& owner_mailbox_gauge_;
+  std::atomic<int64_t> stream_mailbox_{0};
+  std::atomic<int64_t> owner_mailbox_{0};
+};
+
+/// Readiness and metrics for the HTTP side.
+class ServerStatus final : public StatusPort {
+ public:
+  explicit ServerStatus(const Metrics& metrics) : metrics_(metrics) {}
+  void set_ready(bool ready) { ready_ = ready; }
+  [[nodiscard]] bool ready() const override { return ready_; }
+  [[nodiscard]] std::string metrics() const override { return metrics_.text(); }
+
+ private:
+  const Metrics& metrics_;
+  std::atomic<bool> ready_{false};
+};
+
+}  // namespace tutti

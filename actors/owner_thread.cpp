@@ -1,0 +1,34 @@
+#include "actors/owner_thread.hpp"
+
+#include <omp.h>
+#include <pthread.h>
+#include <sched.h>
+#include <spdlog/spdlog.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace tutti {
+namespace {
+
+constexpr int owner_nice = 5;
+
+}  // namespace
+
+void prepare_owner_thread(std::optional<int> core) {
+  omp_set_num_threads(1);
+  // Linux: the priority of a thread id is that thread's alone.
+  if (setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), owner_nice) != 0) {
+    spdlog::warn("an owner thread keeps its priority: {}", std::strerror(errno));
+  }
+  if (!core) return;
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  CPU_SET(static_cast<size_t>(*core), &cores);
+  const int error = pthread_setaffinity_np(pthread_self(), sizeof cores, &cores);
+  if (error != 0) spdlog::warn("an owner thread is not pinned to core {}: {}", *core, std::strerror(error));
+}
+
+}  // namespace tutti

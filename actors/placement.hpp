@@ -1,0 +1,39 @@
+#pragma once
+
+#include <caf/stateful_actor.hpp>
+#include <caf/typed_event_based_actor.hpp>
+#include <functional>
+#include <map>
+#include <vector>
+
+#include "actors/interfaces.hpp"
+
+namespace tutti {
+
+/// An owner that was started.
+struct PlacedOwner {
+  GpuOwner actor;
+  int max_streams = 0;
+};
+
+struct PlacementState {
+  PlacementState() = default;  // an aggregate would be initialised from the actor's own address
+
+  struct Owner {
+    GpuOwner actor;
+    int free = 0;
+    bool alive = true;
+  };
+  std::vector<Owner> owners;
+  std::map<caf::actor_addr, size_t> placed;  // stream to index of its owner
+};
+
+/// Gives a new stream to the owner with the most free places (the first of equals), or refuses: "full", or
+/// "no_device" when no owner is left. An owner that turns out to be full or dead is passed over for the next.
+/// Streams are watched, so that a place is free again when its stream has ended, however that came about.
+/// `on_last_owner_lost` is called when the last owner has died.
+PlacementActor::behavior_type placement_actor(PlacementActor::stateful_pointer<PlacementState> self,
+                                              const std::vector<PlacedOwner>& owners,
+                                              const std::function<void()>& on_last_owner_lost);
+
+}  // namespace tutti

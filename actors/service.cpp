@@ -1,0 +1,127 @@
+#include "actors/service.hpp"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <caf/actor_system.hpp>
+#include <caf/actor_system_config.hpp>
+#include <caf/scoped_actor.hpp>
+#include <caf/send.hpp>
+#include <utility>
+
+#include "actors/credit.hpp"
+#include "actors/gateway.hpp"
+#include "actors/metrics.hpp"
+#include "actors/placement.hpp"
+
+namespace tutti {
+namespace {
+
+struct SystemConfig : caf::actor_system_config {
+  explicit SystemConfig(int worker_threads) {
+    // Work sharing idles at a sixth of what work stealing costs.
+    set("scheduler.policy", caf::atom("sharing"));
+    set("scheduler.max-threads", static_cast<size_t>(worker_threads));
+  }
+};
+
+Started start(caf::scoped_actor& self, const GpuOwner& owner) {
+  Started started;
+  self->request(owner, caf::infinite, start_atom_v)
+      .receive([&](const Started& answer) { started = answer; },
+               [&](const caf::error& error) { started = fail("setup", caf::to_string(error)); });
+  return started;
+}
+
+/// Ends the owners it holds, also when a later part of the setup fails: the system waits for every actor.
+struct OwnerGroup {
+  OwnerGroup() = default;
+  OwnerGroup(const OwnerGroup&) = delete;
+  OwnerGroup& operator=(const OwnerGroup&) = delete;
+  ~OwnerGroup() {
+    for (const GpuOwner& owner : actors) caf::anon_send_exit(owner, caf::exit_reason::user_shutdown);
+  }
+  std::vector<GpuOwner> actors;
+};
+
+}  // namespace
+
+struct RecognitionService::Impl {
+  Impl(const ServiceOptions& options, std::shared_ptr<Metrics> shared_metrics)
+      : metrics(std::move(shared_metrics)),
+        status(std::make_shared<ServerStatus>(*metrics)),
+        config(options.worker_threads),
+        system(config) {
+    std::vector<PlacedOwner> started = start_owners(options.owners);
+    check_credit(options.credit_ms, info.chunk_ms, info.max_buffered_ms);
+    placement = system.spawn(placement_actor, std::move(started), [ready = status] {
+      spdlog::critical("no owner is left: nothing can be recognized until a restart");
+      ready->set_ready(false);
+    });
+    gateway = system.spawn(gateway_actor,
+                           GatewaySetup{.placement = placement, .status = status, .grace = options.grace});
+    bridge = std::make_unique<GatewayBridge>(system, gateway, metrics, options.credit_ms);
+  }
+
+  // Streams first, while there is an owner to take their leases back. The system waits for actors, and an
+  // actor for its handles: they go before it.
+  ~Impl() {
+    if (!gateway) return;
+    caf::anon_send(gateway, stop_atom_v);
+    await_gateway();
+    caf::anon_send_exit(placement, caf::exit_reason::user_shutdown);
+  }
+
+  void await_gateway() {
+    caf::scoped_actor self{system};
+    self->wait_for(gateway);
+  }
+
+  std::vector<PlacedOwner> start_owners(const std::vector<OwnerSetup>& setups) {
+    caf::scoped_actor self{system};
+    std::vector<PlacedOwner> started;
+    for (const OwnerSetup& setup : setups) {
+      const auto owner = system.spawn<caf::detached>(gpu_owner, setup);
+      owners.actors.push_back(owner);
+      const Started answer = start(self, owner);
+      if (!answer) throw SetupError(fmt::format("{}: {}", setup.device, answer.error().message));
+      info = *answer;
+      started.push_back({.actor = owner, .max_streams = answer->max_streams});
+    }
+    return started;
+  }
+
+  std::shared_ptr<Metrics> metrics;
+  std::shared_ptr<ServerStatus> status;
+  RecognizerInfo info;
+  SystemConfig config;
+  caf::actor_system system;
+  OwnerGroup owners;
+  PlacementActor placement;
+  GatewayActor gateway;
+  std::unique_ptr<GatewayBridge> bridge;
+};
+
+RecognitionService::RecognitionService(const ServiceOptions& options, std::shared_ptr<Metrics> metrics)
+    : impl_(std::make_unique<Impl>(options, std::move(metrics))) {}
+
+RecognitionService::~RecognitionService() = default;
+
+GatewayPort& RecognitionService::gateway() { return *impl_->bridge; }
+
+const StatusPort& RecognitionService::status() const { return *impl_->status; }
+
+const RecognizerInfo& RecognitionService::info() const { return impl_->info; }
+
+void RecognitionService::listening(ListenerPort& listener) {
+  caf::anon_send(impl_->gateway, listen_atom_v, Listener{&listener});
+  impl_->status->set_ready(true);
+}
+
+void RecognitionService::drain() { caf::anon_send(impl_->gateway, drain_atom_v); }
+
+void RecognitionService::stop() { caf::anon_send<caf::message_priority::high>(impl_->gateway, stop_atom_v); }
+
+void RecognitionService::wait() { impl_->await_gateway(); }
+
+}  // namespace tutti

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <vector>
+
+#include "actors/fwd.hpp"
+#include "actors/gpu_owner.hpp"
+#include "actors/ports.hpp"
+
+namespace tutti {
+
+struct ServiceOptions {
+  std::vector<OwnerSetup> owners;  ///< one a device
+  int credit_ms = 4000;
+  std::chrono::seconds grace{10};
+  int worker_threads = 1;  ///< for all actors but the owners, which have a thread each
+};
+
+/// All actors of a server, wired: owners, placement, gateway. What is outside talks to it through ports and
+/// needs to know nothing of actors. Whatever calls gateway() must have stopped before the destruction.
+class RecognitionService {
+ public:
+  /// Starts the owners and waits for them. Throws SetupError when one cannot start, or when `credit_ms` does
+  /// not fit its model.
+  RecognitionService(const ServiceOptions& options, std::shared_ptr<Metrics> metrics);
+  RecognitionService(const RecognitionService&) = delete;
+  RecognitionService& operator=(const RecognitionService&) = delete;
+  ~RecognitionService();
+
+  [[nodiscard]] GatewayPort& gateway();
+  [[nodiscard]] const StatusPort& status() const;
+  [[nodiscard]] const RecognizerInfo& info() const;
+
+  /// Ready: `listener`, which outlives the drain, accepts sessions.
+  void listening(ListenerPort& listener);
+  /// Refuses new sessions and has the open streams finish, up to the grace period. Any thread.
+  void drain();
+  /// Ends the open streams at once. Any thread.
+  void stop();
+  /// Waits for the end of drain() or stop().
+  void wait();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace tutti
