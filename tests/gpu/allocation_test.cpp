@@ -1,0 +1,74 @@
+#include <gtest/gtest.h>
+#include <omp.h>
+
+#include <cstdlib>
+#include <new>
+
+#include "gpu/cpu/cpu_ops.hpp"
+#include "gpu/cpu/library_scope.hpp"
+#include "tests/gpu/random_tensor.hpp"
+
+namespace {
+
+thread_local int own_allocations = 0;
+thread_local int library_allocations = 0;
+
+void* counted(size_t bytes, size_t alignment) {
+  ++(tutti::cpu::LibraryScope::active() ? library_allocations : own_allocations);
+  const size_t rounded = (bytes + alignment - 1) / alignment * alignment;
+  if (void* memory = std::aligned_alloc(alignment, rounded == 0 ? alignment : rounded)) return memory;
+  throw std::bad_alloc();
+}
+
+}  // namespace
+
+void* operator new(size_t bytes) { return counted(bytes, alignof(std::max_align_t)); }
+void* operator new(size_t bytes, std::align_val_t alignment) {
+  return counted(bytes, static_cast<size_t>(alignment));
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
+void operator delete(void* memory, size_t, std::align_val_t) noexcept { std::free(memory); }
+
+namespace tutti {
+namespace {
+
+class CpuAllocations : public testing::TestWithParam<cpu::GemmChoice> {};
+
+INSTANTIATE_TEST_SUITE_P(Choices, CpuAllocations,
+                         testing::Values(cpu::GemmChoice::panel, cpu::GemmChoice::onednn),
+                         [](const auto& choice) {
+                           return choice.param == cpu::GemmChoice::panel ? "Panel" : "Onednn";
+                         });
+
+TEST_P(CpuAllocations, AreNoneOfOursInProductsAndSubsampling) {
+  omp_set_num_threads(1);
+  constexpr int d = 64;
+  constexpr int rows = 15 + 16;
+  Random random(1);
+  const std::unique_ptr<Ops> ops = make_cpu_ops(GetParam());
+  ops->reserve(2, rows);
+  const auto packed = ops->pack_linear(random.tensor({300, d}), random.tensor({300}));
+  const auto subsampling =
+      ops->pack_subsampling({random.tensor({d, 1, 3, 3}), random.tensor({d}), random.tensor({d, d, 3, 3}),
+                             random.tensor({d}), random.tensor({d, d * 19}), random.tensor({d})},
+                            80);
+  const Tensor features = random.tensor({67 + 63, 80});
+  const std::vector<int32_t> feature_begin{0, 67, 67 + 63};
+  const std::vector<int32_t> row_begin{0, 16, rows};
+  const Tensor x = host_tensor(DType::f32, {rows, d});
+  const Tensor y = host_tensor(DType::f32, {rows, 300});
+
+  own_allocations = library_allocations = 0;
+  ops->subsample(*subsampling, {feature_begin}, features, {row_begin}, 8.0F, x);
+  ops->linear(*packed, x, {.activation = Activation::swish}, y);
+  EXPECT_EQ(own_allocations, 0);
+  if (GetParam() == cpu::GemmChoice::panel)
+    EXPECT_EQ(library_allocations, 0);
+  else
+    EXPECT_GT(library_allocations, 0) << "the library's allocations are not attributed to it";
+}
+
+}  // namespace
+}  // namespace tutti

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "gpu/ops.hpp"
+#include "tests/gpu/random_tensor.hpp"
+
+namespace tutti {
+
+/// An implementation of Ops that the suite is run against.
+struct Backend {
+  std::string name;
+  std::function<std::unique_ptr<Ops>()> make;
+  double tolerance = 1e-6;  ///< of a sum, relative to the sum of its terms' magnitudes
+};
+
+inline std::ostream& operator<<(std::ostream& out, const Backend& backend) { return out << backend.name; }
+
+/// The backends that can run on this machine.
+[[nodiscard]] std::vector<Backend> backends();
+/// Those of them that may serve, and so must keep rows independent of each other.
+[[nodiscard]] std::vector<Backend> serving_backends();
+
+[[nodiscard]] inline std::string backend_name(const testing::TestParamInfo<Backend>& info) {
+  return info.param.name;
+}
+
+/// Tests written once against Ops. Tensors are made on the host; `device` and `host` cross over.
+class OpsConformance : public testing::TestWithParam<Backend> {
+ protected:
+  [[nodiscard]] Ops& ops() { return *ops_; }
+  [[nodiscard]] Tensor device(const TensorView& host_values) { return ops_->upload(host_values); }
+  [[nodiscard]] std::vector<float> host(const TensorView& device_values) {
+    std::vector<float> values(static_cast<size_t>(device_values.shape.elements()));
+    ops_->download(device_values, values);
+    return values;
+  }
+
+ private:
+  std::unique_ptr<Ops> ops_ = GetParam().make();
+};
+
+/// `count` values of a row from a flat host copy.
+[[nodiscard]] inline std::span<const float> row_of(const std::vector<float>& values, int64_t row,
+                                                   int64_t width) {
+  return std::span(values).subspan(static_cast<size_t>(row * width), static_cast<size_t>(width));
+}
+
+}  // namespace tutti
