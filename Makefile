@@ -1,0 +1,53 @@
+# make run     install what is needed, build, and serve the bundled model
+# make build   the program: build/release/bin/tutti
+# make test    install what is needed, build, and run every test
+# make asan    the tests of the folders without sockets, under AddressSanitizer and UndefinedBehaviorSanitizer
+# make check   formatting and the rules between folders
+#
+# CMAKE_ARGS is passed to CMake, for example CMAKE_ARGS=-DTUTTI_CUDA=ON.
+
+SHELL := /bin/bash
+JOBS ?= $(shell nproc)
+BUILD := build/release
+ASAN := build/asan
+PURE := $(wildcard $(addprefix tests/,config audio gpu decode cache model engine proto))
+NODE_TESTS := $(patsubst %/package-lock.json,%/node_modules,$(wildcard tests/*/package-lock.json))
+CTEST := ctest --output-on-failure -j$(JOBS)
+
+# Rebuilds are quick where ccache is installed; without it the variable is empty and ignored.
+export CMAKE_CXX_COMPILER_LAUNCHER := $(shell command -v ccache)
+
+.PHONY: run build test asan check install install-tests configure
+.NOTPARALLEL:
+
+run: install build
+	$(BUILD)/bin/tutti serve
+
+build: configure
+	cmake --build $(BUILD) -j$(JOBS) --target tutti
+
+test: install-tests configure $(NODE_TESTS)
+	cmake --build $(BUILD) -j$(JOBS)
+	$(CTEST) --test-dir $(BUILD)
+
+asan: install
+	cmake --preset asan $(CMAKE_ARGS)
+	cmake --build $(ASAN) -j$(JOBS) --target $(addsuffix /all,$(PURE))
+	set -e; for folder in $(PURE); do $(CTEST) --test-dir $(ASAN)/$$folder; done
+
+check:
+	scripts/check-format.sh
+	scripts/check-layers.py
+
+install:
+	scripts/install-deps.sh
+
+install-tests:
+	scripts/install-deps.sh --tests
+
+configure:
+	cmake --preset release $(CMAKE_ARGS)
+
+%/node_modules: %/package-lock.json
+	cd $(@D) && npm ci --no-audit --no-fund
+	touch $@

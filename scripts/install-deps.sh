@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# Installs the Debian 12 packages that building Tutti needs and that are not there yet; says nothing when all are.
+# With --tests also those that only the tests use.
+set -euo pipefail
+
+packages=(
+  g++ cmake ninja-build make pkg-config ccache git python3 clang-format
+  libboost1.81-dev libcaf-dev libcli11-dev libdnnl-dev libexpected-dev libfmt-dev libgmock-dev libgtest-dev libhwy-dev
+  libsimdjson-dev libsndfile1-dev libspdlog-dev libspeexdsp-dev libtomlplusplus-dev libyaml-cpp-dev libzip-dev
+  prometheus-cpp-dev zlib1g-dev
+)
+case "${1:-}" in
+  "") ;;
+  --tests)
+    packages+=(python3-numpy python3-websockets)
+    # A Node.js of another origin is as good.
+    command -v node >/dev/null || packages+=(nodejs)
+    command -v npm >/dev/null || packages+=(npm)
+    ;;
+  *)
+    echo "usage: $0 [--tests]" >&2
+    exit 2
+    ;;
+esac
+
+installed=$(dpkg-query -W -f '${db:Status-Abbrev}${Package}\n' "${packages[@]}" 2>/dev/null | sed -n 's/^ii *//p' || true)
+missing=()
+for package in "${packages[@]}"; do
+  grep -qxF -- "$package" <<<"$installed" || missing+=("$package")
+done
+[ ${#missing[@]} -gt 0 ] || exit 0
+
+. /etc/os-release
+if [ "${ID:-}" != debian ] || [ "${VERSION_ID:-}" != 12 ]; then
+  echo "error: only Debian 12 can be set up automatically, this is ${PRETTY_NAME:-unknown}." \
+    "Install what these packages hold, then use 'make build': ${missing[*]}" >&2
+  exit 1
+fi
+as_root=()
+if [ "$(id -u)" -ne 0 ]; then
+  if ! command -v sudo >/dev/null; then
+    echo "error: installing packages needs root or sudo. Missing: ${missing[*]}" >&2
+    exit 1
+  fi
+  as_root=(sudo)
+fi
+echo "Installing ${#missing[@]} packages: ${missing[*]}"
+"${as_root[@]}" apt-get -qq update
+"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+  apt-get -qq -o Dpkg::Use-Pty=0 install --no-install-recommends -y "${missing[@]}" >/dev/null
