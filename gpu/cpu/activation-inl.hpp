@@ -7,7 +7,7 @@
 #define TUTTI_GPU_CPU_ACTIVATION_INL_HPP
 #endif
 
-#include "hwy/contrib/math/math-inl.h"
+#include "gpu/cpu/exp-inl.hpp"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -22,21 +22,19 @@ HWY_INLINE V relu(D d, V x) {
   return hn::IfThenElse(hn::Lt(x, zero), zero, x);
 }
 
-/// 1 / (1 + exp(-x)). A NaN stays a NaN.
+/// 1 / (1 + exp(-x)).
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V sigmoid(D d, V x) {
-  // Beyond 88 the exponential of a float overflows; there the result is 0 to within the smallest normal
-  // number.
-  const V e = hn::Exp(d, hn::Min(hn::Neg(x), hn::Set(d, 88.0F)));
+  // By exp(-|x|), which cannot overflow: 1 / (1 + e) for positive x, e / (1 + e) for negative.
   const V one = hn::Set(d, 1.0F);
-  return hn::IfThenElse(hn::IsNaN(x), x, hn::Div(one, hn::Add(one, e)));
+  const V e = exp_nonpositive(d, hn::Neg(hn::Abs(x)));
+  return hn::Div(hn::IfThenElse(hn::Lt(x, hn::Zero(d)), e, one), hn::Add(one, e));
 }
 
-/// x / (1 + exp(-x)). A NaN stays a NaN.
+/// x / (1 + exp(-x)).
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V swish(D d, V x) {
-  const V e = hn::Exp(d, hn::Min(hn::Neg(x), hn::Set(d, 88.0F)));
-  return hn::Div(x, hn::Add(hn::Set(d, 1.0F), e));
+  return hn::Mul(x, sigmoid(d, x));
 }
 
 }  // namespace tutti::cpu::HWY_NAMESPACE

@@ -11,8 +11,8 @@
 #define HWY_TARGET_INCLUDE "gpu/cpu/attention.cpp"
 #include "hwy/foreach_target.h"
 // After foreach_target.h:
+#include "gpu/cpu/exp-inl.hpp"
 #include "gpu/cpu/simd-inl.hpp"
-#include "hwy/contrib/math/math-inl.h"
 #include "hwy/highway.h"
 
 #ifndef TUTTI_GPU_CPU_ATTENTION_ONCE
@@ -25,7 +25,7 @@ inline constexpr size_t query_tile = 16;
 /// Keys between two updates of the running maximum and sum. Tiles are counted from a lane's first key.
 inline constexpr size_t key_tile = 128;
 /// Rows of slack behind arrays whose last group of keys or dimensions may be incomplete.
-inline constexpr size_t accumulators = 8;
+inline constexpr size_t accumulators = 12;
 
 /// One head of one lane, free of tensors.
 struct AttentionHead {
@@ -156,7 +156,7 @@ HWY_INLINE void exponentiate(size_t dim, size_t count, bool first_tile, V* maxim
       normalizer[x] = hn::Zero(d);
       for (size_t c = 0; c < dim; ++c) hn::StoreU(hn::Zero(d), d, sums + c * query_tile);
     } else {
-      const V shrink = hn::Exp(d, hn::Sub(maximum[x], largest));
+      const V shrink = exp_nonpositive(d, hn::Sub(maximum[x], largest));
       normalizer[x] = hn::Mul(normalizer[x], shrink);
       for (size_t c = 0; c < dim; ++c) {
         hn::StoreU(hn::Mul(hn::LoadU(d, sums + c * query_tile), shrink), d, sums + c * query_tile);
@@ -164,7 +164,7 @@ HWY_INLINE void exponentiate(size_t dim, size_t count, bool first_tile, V* maxim
     }
     maximum[x] = largest;
     for (size_t j = 0; j < count; ++j) {
-      const V w = hn::Exp(d, hn::Sub(hn::LoadU(d, weights + j * query_tile), largest));
+      const V w = exp_nonpositive(d, hn::Sub(hn::LoadU(d, weights + j * query_tile), largest));
       hn::StoreU(w, d, weights + j * query_tile);
       normalizer[x] = hn::Add(normalizer[x], w);
     }

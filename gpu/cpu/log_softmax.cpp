@@ -9,8 +9,8 @@
 #define HWY_TARGET_INCLUDE "gpu/cpu/log_softmax.cpp"
 #include "hwy/foreach_target.h"
 // After foreach_target.h:
+#include "gpu/cpu/exp-inl.hpp"
 #include "gpu/cpu/simd-inl.hpp"
-#include "hwy/contrib/math/math-inl.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -62,11 +62,9 @@ double sum_of_exp(D d, const float* x, size_t n, float max) {
   const auto shift = hn::Set(d, max);
   double total = 0.0;
   for (size_t begin = 0; begin < n; begin += block_length) {
-    const float* block = x + begin;
-    total += sum_over(d, std::min(block_length, n - begin), [=](size_t c, size_t left) HWY_ATTR {
-      const auto e = hn::Exp(d, hn::Sub(load_first(d, block + c, left), shift));
-      return left >= hn::Lanes(d) ? e : hn::IfThenElseZero(hn::FirstN(d, left), e);
-    });
+    const size_t length = std::min(block_length, n - begin);
+    total += sum_over(d, x + begin, length,
+                      [=](auto v) HWY_ATTR { return exp_nonpositive(d, hn::Sub(v, shift)); });
   }
   return total;
 }

@@ -37,19 +37,23 @@ HWY_INLINE void store_first(D d, hn::Vec<D> v, float* HWY_RESTRICT p, size_t n) 
   std::copy_n(padded, n, p);
 }
 
-/// term(c, remaining) summed over vectors at c = 0, lanes, ... below n, in an order that depends on n alone.
+/// Sum of term(v) over vectors v of the n values at x, in an order that depends on n alone.
 template <class D, class Term>
-HWY_INLINE float sum_over(D d, size_t n, Term term) {
+HWY_INLINE float sum_over(D d, const float* HWY_RESTRICT x, size_t n, Term term) {
   const size_t lanes = hn::Lanes(d);
   auto s0 = hn::Zero(d), s1 = hn::Zero(d), s2 = hn::Zero(d), s3 = hn::Zero(d);
   size_t c = 0;
   for (; c + 4 * lanes <= n; c += 4 * lanes) {
-    s0 = hn::Add(s0, term(c, n - c));
-    s1 = hn::Add(s1, term(c + lanes, n - c - lanes));
-    s2 = hn::Add(s2, term(c + 2 * lanes, n - c - 2 * lanes));
-    s3 = hn::Add(s3, term(c + 3 * lanes, n - c - 3 * lanes));
+    s0 = hn::Add(s0, term(hn::LoadU(d, x + c)));
+    s1 = hn::Add(s1, term(hn::LoadU(d, x + c + lanes)));
+    s2 = hn::Add(s2, term(hn::LoadU(d, x + c + 2 * lanes)));
+    s3 = hn::Add(s3, term(hn::LoadU(d, x + c + 3 * lanes)));
   }
-  for (; c < n; c += lanes) s0 = hn::Add(s0, term(c, n - c));
+  for (; c + lanes <= n; c += lanes) s0 = hn::Add(s0, term(hn::LoadU(d, x + c)));
+  if (c < n) {
+    const auto last = term(load_first(d, x + c, n - c));
+    s1 = hn::Add(s1, hn::IfThenElseZero(hn::FirstN(d, n - c), last));
+  }
   return hn::GetLane(hn::SumOfLanes(d, hn::Add(hn::Add(s0, s1), hn::Add(s2, s3))));
 }
 
@@ -58,13 +62,11 @@ template <class D, class Post>
 HWY_INLINE void normalize_row(D d, const float* x, size_t n, const float* gamma, const float* beta, float eps,
                               float* y, Post post) {
   const size_t lanes = hn::Lanes(d);
-  const float sum =
-      sum_over(d, n, [=](size_t c, size_t left) HWY_ATTR { return load_first(d, x + c, left); });
+  const float sum = sum_over(d, x, n, [](auto v) HWY_ATTR { return v; });
   const auto mean = hn::Set(d, sum / static_cast<float>(n));
-  const float squares = sum_over(d, n, [=](size_t c, size_t left) HWY_ATTR {
-    const auto centred = hn::Sub(load_first(d, x + c, left), mean);
-    const auto kept = left >= lanes ? centred : hn::IfThenElseZero(hn::FirstN(d, left), centred);
-    return hn::Mul(kept, kept);
+  const float squares = sum_over(d, x, n, [mean](auto v) HWY_ATTR {
+    const auto centred = hn::Sub(v, mean);
+    return hn::Mul(centred, centred);
   });
   const auto istd = hn::Set(d, 1.0F / std::sqrt(squares / static_cast<float>(n) + eps));
   for (size_t c = 0; c < n; c += lanes) {
