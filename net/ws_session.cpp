@@ -11,7 +11,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <optional>
+#include <functional>
 
 #include "net/event_queue.hpp"
 #include "net/hub.hpp"
@@ -32,6 +32,20 @@ namespace {
 constexpr size_t read_slice_bytes = 8U << 10U;
 // RFC 6455 section 5.5: a control frame has at most 125 bytes, two of which are the close code.
 constexpr size_t max_close_reason_bytes = 123;
+
+/// The socket under a WebSocket, which tells when the connection begins to be torn down. When the peer closes
+/// or breaks the protocol Beast does that inside a read, waits there for the peer to close too, and has no
+/// time-out for it.
+struct Transport : beast::tcp_stream {
+  explicit Transport(beast::tcp_stream&& stream) : beast::tcp_stream(std::move(stream)) {}
+  std::function<void()> on_teardown;
+};
+
+template <class Handler>
+void async_teardown(beast::role_type role, Transport& transport, Handler&& handler) {
+  if (transport.on_teardown) transport.on_teardown();
+  websocket::async_teardown(role, transport.socket(), std::forward<Handler>(handler));
+}
 
 /// A WebSocket session. Everything runs on the connection's strand.
 ///
@@ -73,13 +87,14 @@ class WsSession final : public Connection, public std::enable_shared_from_this<W
 
   void refuse(std::string code, std::string message, CloseReason reason);
   void lose_peer();
+  void on_teardown();
   void detach();
   void finish();
 
   ConnectionTicket ticket_;
   SessionSlot slot_;
   Hub& hub_;
-  websocket::stream<beast::tcp_stream, /*deflateSupported=*/false> ws_;
+  websocket::stream<Transport, /*deflateSupported=*/false> ws_;
   asio::steady_timer watch_timer_;
   asio::steady_timer pause_timer_;
   UpgradeRequest request_;
@@ -105,6 +120,7 @@ class WsSession final : public Connection, public std::enable_shared_from_this<W
 
   websocket::close_reason close_reason_;
   bool close_sent_ = false;
+  bool torn_down_ = false;
   bool hurried_ = false;  // the close has one deadline, however well the flush goes on
   Clock::time_point close_deadline_;
 };
@@ -158,7 +174,7 @@ WsSession::WsSession(ConnectionTicket ticket, SessionSlot slot, beast::tcp_strea
     : ticket_(std::move(ticket)),
       slot_(std::move(slot)),
       hub_(ticket_.hub()),
-      ws_(std::move(stream)),
+      ws_(Transport(std::move(stream))),
       watch_timer_(ws_.get_executor()),
       pause_timer_(ws_.get_executor()),
       request_(std::move(request)),
@@ -219,6 +235,8 @@ void WsSession::on_accept(const error_code& error) {
   ++hub_.stats.sessions;
   state_ = State::open;
   request_ = {};
+  // By plain pointer: the transport is this session's, and so are its operations.
+  ws_.next_layer().on_teardown = [this] { on_teardown(); };
   last_data_ = Clock::now();
   next_ping_ = last_data_ + hub_.options.ping_interval;
   watch();
@@ -237,9 +255,10 @@ void WsSession::read() {
 
 void WsSession::on_read(const error_code& error, size_t bytes) {
   reading_ = false;
+  if (error && torn_down_) return finish();
   // While closing, what still comes in is discarded and the close ends the session.
   if (state_ != State::open) return;
-  if (error) return error == websocket::error::closed ? finish() : lose_peer();
+  if (error) return lose_peer();
   last_data_ = Clock::now();
   message_bytes_ += bytes;
   if (message_bytes_ > hub_.options.max_message_bytes) {
@@ -390,6 +409,17 @@ void WsSession::refuse(std::string code, std::string message, CloseReason reason
 void WsSession::lose_peer() {
   if (state_ == State::open) ++hub_.stats.vanished_peers;
   finish();
+}
+
+/// The stream is let go when the peer closes, not when the peer's socket is gone.
+void WsSession::on_teardown() {
+  torn_down_ = true;
+  if (state_ != State::open) return;
+  detach();
+  state_ = State::closing;
+  close_sent_ = true;
+  close_deadline_ = Clock::now() + hub_.options.close_timeout;
+  watch_timer_.cancel();
 }
 
 void WsSession::detach() {

@@ -1,0 +1,119 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <future>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "actors/ports.hpp"
+#include "net/server.hpp"
+
+namespace tutti {
+
+/// FNV-1a, continued from `hash`.
+inline uint64_t hash_bytes(const void* data, size_t size, uint64_t hash = 14695981039346656037U) {
+  for (size_t i = 0; i < size; ++i) hash = (hash ^ static_cast<const uint8_t*>(data)[i]) * 1099511628211U;
+  return hash;
+}
+
+/// What a test sees of one stream, from its own thread.
+struct StreamProbe {
+  std::string query;
+  std::shared_ptr<SessionSink> sink;
+  std::atomic<int64_t> audio_bytes{0};
+  std::atomic<int64_t> largest_slice{0};
+  std::atomic<uint64_t> audio_hash{hash_bytes(nullptr, 0)};
+  std::atomic<int> texts{0};
+  std::atomic<int> closed{0};
+};
+
+/// Answers each text with "echo TEXT"; everything else is up to the test, through the probe.
+class FakeGateway final : public GatewayPort {
+ public:
+  std::unique_ptr<StreamPort> open_stream(std::string query, std::shared_ptr<SessionSink> sink) override {
+    auto probe = std::make_shared<StreamProbe>();
+    probe->query = std::move(query);
+    probe->sink = std::move(sink);
+    if (initial_credit > 0) probe->sink->grant(initial_credit);
+    opened_.at(open_count_++).set_value(probe);
+    return std::make_unique<Stream>(probe);
+  }
+
+  /// The next stream that was, or will be, opened.
+  [[nodiscard]] std::shared_ptr<StreamProbe> next() {
+    auto future = opened_.at(next_++).get_future();
+    if (future.wait_for(std::chrono::seconds(20)) != std::future_status::ready) {
+      throw std::runtime_error("no stream was opened");
+    }
+    return future.get();
+  }
+
+  int64_t initial_credit = 1 << 20;
+
+ private:
+  class Stream final : public StreamPort {
+   public:
+    explicit Stream(std::shared_ptr<StreamProbe> probe) : probe_(std::move(probe)) {}
+    void on_audio(std::vector<std::byte> bytes) override {
+      probe_->audio_hash = hash_bytes(bytes.data(), bytes.size(), probe_->audio_hash);
+      const auto size = static_cast<int64_t>(bytes.size());
+      if (size > probe_->largest_slice) probe_->largest_slice = size;
+      probe_->audio_bytes += size;
+    }
+    void on_text(std::string message) override {
+      ++probe_->texts;
+      probe_->sink->send("echo " + message, false);
+    }
+    void on_closed() override { ++probe_->closed; }
+
+   private:
+    std::shared_ptr<StreamProbe> probe_;
+  };
+
+  std::array<std::promise<std::shared_ptr<StreamProbe>>, 512> opened_;
+  std::atomic<size_t> open_count_{0};
+  size_t next_ = 0;
+};
+
+class FakeStatus final : public StatusPort {
+ public:
+  [[nodiscard]] bool ready() const override { return is_ready; }
+  [[nodiscard]] std::string metrics() const override { return "tutti_up 1\n"; }
+
+  std::atomic<bool> is_ready{true};
+};
+
+/// A server on a free port, with what it talks to.
+struct TestServer {
+  explicit TestServer(NetOptions options = {}) : server(on_free_port(std::move(options)), gateway, status) {
+    server.start();
+  }
+
+  static NetOptions on_free_port(NetOptions options) {
+    options.bind = "127.0.0.1:0";
+    return options;
+  }
+
+  FakeGateway gateway;
+  FakeStatus status;
+  NetServer server;
+};
+
+/// Waits until `condition` holds; false when it never does.
+template <class Condition>
+[[nodiscard]] bool eventually(Condition condition) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > deadline) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  return true;
+}
+
+}  // namespace tutti
