@@ -108,34 +108,34 @@ HWY_INLINE void score_group(const AttentionHead& head, const KeyTile& keys, size
                             const AttentionScratch& s) {
   const D d;
   V sum[at_once][tile_vectors];
-  HWY_UNROLL(8)
+  HWY_UNROLL(16)
   for (size_t i = 0; i < at_once; ++i) {
-    HWY_UNROLL(8)
+    HWY_UNROLL(16)
     for (size_t x = 0; x < tile_vectors; ++x) sum[i][x] = hn::Zero(d);
   }
   for (size_t c = 0; c < head.dim; ++c) {
     const float* content = s.content + c * query_tile;
     const float* position = s.position + c * query_tile;
-    HWY_UNROLL(8)
+    HWY_UNROLL(16)
     for (size_t i = 0; i < at_once; ++i) {
       const V k = hn::Set(d, keys.k[j + i][c]);
-      HWY_UNROLL(8)
+      HWY_UNROLL(16)
       for (size_t x = 0; x < tile_vectors; ++x) {
         sum[i][x] = hn::MulAdd(k, hn::LoadU(d, content + x * vector_lanes), sum[i][x]);
       }
     }
-    HWY_UNROLL(8)
+    HWY_UNROLL(16)
     for (size_t i = 0; i < at_once; ++i) {
       const V p = hn::Set(d, keys.p[j + i][c]);
-      HWY_UNROLL(8)
+      HWY_UNROLL(16)
       for (size_t x = 0; x < tile_vectors; ++x) {
         sum[i][x] = hn::MulAdd(p, hn::LoadU(d, position + x * vector_lanes), sum[i][x]);
       }
     }
   }
-  HWY_UNROLL(8)
+  HWY_UNROLL(16)
   for (size_t i = 0; i < at_once; ++i) {
-    HWY_UNROLL(8)
+    HWY_UNROLL(16)
     for (size_t x = 0; x < tile_vectors; ++x) {
       hn::StoreU(hn::Mul(sum[i][x], scale), d, s.weights + (j + i) * query_tile + x * vector_lanes);
     }
@@ -177,29 +177,31 @@ HWY_INLINE void accumulate_group(const KeyTile& keys, size_t count, size_t c, si
   const D d;
   size_t column[at_once];
   V sum[at_once][tile_vectors];
-  HWY_UNROLL(8)
+  HWY_UNROLL(16)
   for (size_t i = 0; i < at_once; ++i) {
     column[i] = std::min(c + i, dim - 1);
-    HWY_UNROLL(8)
-    for (size_t x = 0; x < tile_vectors; ++x)
+    HWY_UNROLL(16)
+    for (size_t x = 0; x < tile_vectors; ++x) {
       sum[i][x] = hn::LoadU(d, s.sums + (c + i) * query_tile + x * vector_lanes);
+    }
   }
   for (size_t j = 0; j < count; ++j) {
     const float* weights = s.weights + j * query_tile;
-    HWY_UNROLL(8)
+    HWY_UNROLL(16)
     for (size_t i = 0; i < at_once; ++i) {
       const V v = hn::Set(d, keys.v[j][column[i]]);
-      HWY_UNROLL(8)
+      HWY_UNROLL(16)
       for (size_t x = 0; x < tile_vectors; ++x) {
         sum[i][x] = hn::MulAdd(v, hn::LoadU(d, weights + x * vector_lanes), sum[i][x]);
       }
     }
   }
-  HWY_UNROLL(8)
+  HWY_UNROLL(16)
   for (size_t i = 0; i < at_once; ++i) {
-    HWY_UNROLL(8)
-    for (size_t x = 0; x < tile_vectors; ++x)
+    HWY_UNROLL(16)
+    for (size_t x = 0; x < tile_vectors; ++x) {
       hn::StoreU(sum[i][x], d, s.sums + (c + i) * query_tile + x * vector_lanes);
+    }
   }
 }
 

@@ -8,8 +8,8 @@
 
 namespace tutti::cpu {
 
-/// What the filter bank's FFT needs for one FFT size: roots of unity, the order in which
-/// its result lies, and working memory. Belongs to one thread; construction is the only part that allocates.
+/// What the filter bank's FFT needs for one FFT size: roots of unity, the order in which its result lies, and
+/// working memory. Belongs to one thread; construction is the only part that allocates.
 class FbankPlan {
  public:
   FbankPlan() = default;
