@@ -138,7 +138,8 @@ Engine::Impl::Impl(std::shared_ptr<const ConformerCtc> model, std::unique_ptr<Op
   chunks.reserve(width);
   lanes.reserve(width);
   jobs.reserve(width);
-  updates.resize(3 * n + width);  // a stream says at most: consumed, final, done
+  updates.resize(3 * n +
+                 2 * width);  // a stream says at most: length, partial or final, and what commands ask for
   for (size_t i = 0; i < 2 * width; ++i)
     updates[i].text.reserve(static_cast<size_t>(config.max_segment_tokens) * 4);
 }
@@ -393,6 +394,7 @@ Update& Engine::Impl::next_update(Update::Kind kind, int slot) {
   update.text.clear();
   update.start_sample = update.end_sample = update.segment_sample = stream.segment_sample;
   update.confidence = 0;
+  update.reason = FinalReason::endpoint;
   update.word_count = 0;
   update.consumed_samples = 0;
   update.audio_samples = stream.audio.end();

@@ -12,7 +12,8 @@ namespace {
 void fill_computed_rows(const TensorView& table, int64_t first_row) {
   const int64_t d = table.cols();
   for (int64_t i = 0; i < d; i += 2) {
-    const auto exponent = static_cast<float>(i) * static_cast<float>(-(std::log(10000.0) / static_cast<double>(d)));
+    const auto exponent =
+        static_cast<float>(i) * static_cast<float>(-(std::log(10000.0) / static_cast<double>(d)));
     const float frequency = std::exp(exponent);
     for (int64_t p = first_row; p < table.rows(); ++p) {
       const float angle = static_cast<float>(p) * frequency;

@@ -8,8 +8,8 @@ namespace tutti {
 /// Sinusoidal positions (rows, d) in float32 as WeNet makes them:
 ///   pe[p, 2i] = sin(p * w_i), pe[p, 2i+1] = cos(p * w_i), w_i = exp(2i * -(ln 10000 / d))
 /// with the angle rounded to float32 before sin and cos. Rows that the checkpoint stores
-/// (`encoder.embed.pos_enc.pe`, 1 x P x d) are taken from there: at position 4000 one unit in the last place of w_i
-/// already moves log-probabilities by 1e-4.
+/// (`encoder.embed.pos_enc.pe`, 1 x P x d) are taken from there: at position 4000 one unit in the last place
+/// of w_i already moves log-probabilities by 1e-4.
 [[nodiscard]] Tensor make_position_table(WeightMap& weights, int rows, int d);
 
 }  // namespace tutti

@@ -20,7 +20,10 @@ struct BestFrames {
     }
   }
   [[nodiscard]] CtcFrames slice(size_t begin, size_t count) const {
-    return {.frames = static_cast<int>(count), .k = 1, .ids = ids.data() + begin, .log_probs = values_.data() + begin};
+    return {.frames = static_cast<int>(count),
+            .k = 1,
+            .ids = ids.data() + begin,
+            .log_probs = values_.data() + begin};
   }
   std::vector<int32_t> ids;
   std::vector<float> values_;
@@ -38,7 +41,8 @@ std::vector<CtcToken> decode(const CtcGreedyDecoder& decoder, CtcState& state, c
 class CtcReference : public testing::TestWithParam<std::string> {};
 
 TEST_P(CtcReference, GreedyTokensAndTimesEqualTheReferenceHoweverTheFramesAreChunked) {
-  const TensorMap golden = load_safetensors(std::filesystem::path(TUTTI_TEST_DATA) / "ctc-decode" / GetParam());
+  const TensorMap golden =
+      load_safetensors(std::filesystem::path(TUTTI_TEST_DATA) / "ctc-decode" / GetParam());
   const BestFrames best(golden.at("log_probs"));
   const TensorView tokens = golden.at("greedy_tokens");
   const TensorView times = golden.at("greedy_times");
@@ -57,16 +61,16 @@ TEST_P(CtcReference, GreedyTokensAndTimesEqualTheReferenceHoweverTheFramesAreChu
 
 std::vector<std::string> cases() {
   std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(std::filesystem::path(TUTTI_TEST_DATA) / "ctc-decode")) {
+  for (const auto& entry :
+       std::filesystem::directory_iterator(std::filesystem::path(TUTTI_TEST_DATA) / "ctc-decode")) {
     names.push_back(entry.path().filename());
   }
   std::sort(names.begin(), names.end());
   return names;
 }
 
-INSTANTIATE_TEST_SUITE_P(Cases, CtcReference, testing::ValuesIn(cases()), [](const auto& info) {
-  return info.param.substr(0, info.param.find('.'));
-});
+INSTANTIATE_TEST_SUITE_P(Cases, CtcReference, testing::ValuesIn(cases()),
+                         [](const auto& test) { return test.param.substr(0, test.param.find('.')); });
 
 constexpr int blank = 0;
 

@@ -62,7 +62,8 @@ TEST(TokenTable, MarksAreSilentAndUnknownIsShown) { EXPECT_EQ(text_of(characters
 
 TEST(TokenTable, WordsLieOnTheFramesOfTheirTokensAndAverageTheirConfidence) {
   std::vector<Word> words;
-  const std::vector<CtcToken> tokens = {{3, 4, 5, -0.1F}, {4, 7, 9, -0.3F}, {2, 10, 10, -2.0F}, {4, 12, 12, 0.0F}};
+  const std::vector<CtcToken> tokens = {
+      {3, 4, 5, -0.1F}, {4, 7, 9, -0.3F}, {2, 10, 10, -2.0F}, {4, 12, 12, 0.0F}};
   ASSERT_EQ(characters.write_words(tokens, words), 2U);
   EXPECT_EQ(words[0].first_frame, 4);
   EXPECT_EQ(words[0].last_frame, 9);

@@ -11,7 +11,9 @@ namespace {
 using namespace std::chrono_literals;
 using testing::ElementsAre;
 
-Candidate live(int slot, int deadline_ms) { return {slot, Clock::time_point(deadline_ms * 1ms), StreamClass::live}; }
+Candidate live(int slot, int deadline_ms) {
+  return {slot, Clock::time_point(deadline_ms * 1ms), StreamClass::live};
+}
 Candidate background(int slot, int deadline_ms) {
   return {slot, Clock::time_point(deadline_ms * 1ms), StreamClass::background};
 }

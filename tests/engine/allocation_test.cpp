@@ -1,0 +1,88 @@
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "engine_fixture.hpp"
+#include "gpu/cpu/library_scope.hpp"
+
+// Counts every heap allocation of this program, those inside oneDNN's execution separately.
+namespace {
+
+struct Allocations {
+  bool counting = false;
+  int ours = 0;
+  int library = 0;
+};
+thread_local constinit Allocations allocations;
+
+void count() {
+  if (!allocations.counting) return;
+  ++(tutti::cpu::LibraryScope::active() ? allocations.library : allocations.ours);
+}
+
+}  // namespace
+
+extern "C" {
+void* __libc_malloc(size_t);
+void* __libc_calloc(size_t, size_t);
+void* __libc_realloc(void*, size_t);
+void* __libc_memalign(size_t, size_t);
+
+void* malloc(size_t size) {
+  count();
+  return __libc_malloc(size);
+}
+void* calloc(size_t n, size_t size) {
+  count();
+  return __libc_calloc(n, size);
+}
+void* realloc(void* p, size_t size) {
+  count();
+  return __libc_realloc(p, size);
+}
+void* aligned_alloc(size_t alignment, size_t size) {
+  count();
+  return __libc_memalign(alignment, size);
+}
+int posix_memalign(void** p, size_t alignment, size_t size) {
+  count();
+  *p = __libc_memalign(alignment, size);
+  return *p == nullptr ? 12 : 0;
+}
+}
+
+namespace tutti {
+namespace {
+
+TEST(Allocation, TheCounterSeesAnAllocation) {
+  allocations = {.counting = true};
+  void* const p = ::operator new(100);
+  allocations.counting = false;
+  ::operator delete(p);
+  EXPECT_EQ(allocations.ours, 1);
+}
+
+TEST(Allocation, TicksInTheSteadyStateAllocateNothing) {
+  EngineConfig config;
+  config.max_batch_size = 8;
+  const auto engine = make_engine(config);
+  const std::vector<float> samples = clip("libri-02.flac");
+  std::vector<StreamKey> keys;
+  for (int i = 0; i < 12; ++i) keys.push_back(engine->admit({}).value());
+  const auto speak = [&](size_t begin, size_t count) {
+    size_t updates = 0;
+    for (const StreamKey key : keys) must(engine->feed(key, std::span(samples).subspan(begin, count)));
+    while (engine->has_work()) updates += engine->tick().size();
+    return updates;
+  };
+  speak(0, 20000);  // everyone has history
+  allocations = {.counting = true};
+  const size_t updates = speak(20000, 70000);
+  allocations.counting = false;
+  EXPECT_GT(updates, 12U * 5);
+  EXPECT_EQ(allocations.ours, 0);
+  RecordProperty("onednn_allocations", allocations.library);
+}
+
+}  // namespace
+}  // namespace tutti

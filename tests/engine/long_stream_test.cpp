@@ -1,0 +1,96 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "engine_fixture.hpp"
+
+namespace tutti {
+namespace {
+
+// Feeds a clip over and over, one finalize after each.
+std::vector<Said::Event> repeat_with_finalizes(Engine& engine, std::span<const float> samples, int times) {
+  const StreamKey key = engine.admit({.interim = false}).value();
+  Said said;
+  for (int i = 0; i < times; ++i) {
+    must(engine.feed(key, samples));
+    must(engine.finalize(key));
+    run_until_idle(engine, [&](const Update& u) { said.add(u); });
+  }
+  engine.release(key);
+  return said.finals();
+}
+
+TEST(LongStreams, SegmentsStayTheSameAndOnAnExactClockForHundredsOfThem) {
+  const auto engine = make_engine();
+  const std::vector<float> samples = clip("16k/digit-38.flac");
+  const auto finals = repeat_with_finalizes(*engine, samples, 300);
+  ASSERT_EQ(finals.size(), 300U);
+  for (size_t i = 0; i < finals.size(); ++i) {
+    const auto origin = static_cast<int64_t>(i * samples.size());
+    EXPECT_EQ(finals[i].text, finals[0].text);
+    EXPECT_EQ(finals[i].start_sample, finals[0].start_sample + origin);
+    EXPECT_EQ(finals[i].end_sample, finals[0].end_sample + origin);
+  }
+}
+
+// Without a pause the position origin restarts at 1.5 times max_position_frames: the stream goes on past any
+// table.
+TEST(LongStreams, AStreamWithoutASingleEndpointGoesOnPastThePositionTable) {
+  EngineConfig config;
+  config.max_position_frames = 40;
+  const auto engine = make_engine(config);
+  const StreamKey key = engine->admit({}).value();
+  const std::vector<float> samples = clip("libri-02.flac");
+  Said said;
+  int64_t fed = 0;
+  // 143 encoder frames a round: more than 8000 in all, past the 5000 rows of the reference's table.
+  for (int round = 0; round < 60; ++round) {
+    must(engine->feed(key, samples));
+    fed += static_cast<int64_t>(samples.size());
+    run_until_idle(*engine, [&](const Update& u) { said.add(u); });
+  }
+  must(engine->finish(key));
+  run_until_idle(*engine, [&](const Update& u) { said.add(u); });
+  EXPECT_TRUE(said.done);
+  EXPECT_EQ(said.audio_samples, fed);
+  const auto finals = said.finals();
+  EXPECT_EQ(finals.back().reason, FinalReason::eof);
+  EXPECT_NEAR(static_cast<double>(finals.back().end_sample), static_cast<double>(fed), 16000);
+}
+
+TEST(LongStreams, ASegmentThatReachesTheTokenCapIsClosedAndTheStreamGoesOn) {
+  EngineConfig config;
+  config.max_segment_tokens = 64;
+  const auto engine = make_engine(config);
+  const Said capped = recognize_alone(*engine, clip("libri-02.flac"));
+  const auto finals = capped.finals();
+  ASSERT_GE(finals.size(), 2U);
+  std::string joined;
+  for (size_t i = 0; i < finals.size(); ++i) {
+    EXPECT_EQ(finals[i].reason, i + 1 < finals.size() ? FinalReason::length : FinalReason::eof);
+    EXPECT_EQ(finals[i].segment, static_cast<int32_t>(i));
+    joined += finals[i].text;
+  }
+  // The cut may fall inside a word: compared letter by letter.
+  std::string expected = expected_text("libri-02.flac");
+  std::erase(joined, ' ');
+  std::erase(expected, ' ');
+  EXPECT_EQ(joined, expected);
+}
+
+TEST(LongStreams, UnlimitedHistoryThatFillsItsShareEndsTheSegmentWithLength) {
+  EngineConfig config;
+  config.num_left_chunks = -1;
+  config.max_streams = 2;
+  config.max_blocks_per_seq = 64;
+  config.max_num_blocks = 12;  // six chunks a stream
+  const auto engine = make_engine(config);
+  const Said said = recognize_alone(*engine, clip("libri-02.flac"));
+  const auto finals = said.finals();
+  ASSERT_EQ(finals.size(), 2U);
+  EXPECT_EQ(finals[0].reason, FinalReason::length);
+  EXPECT_EQ(finals[1].reason, FinalReason::eof);
+  EXPECT_TRUE(said.done);
+}
+
+}  // namespace
+}  // namespace tutti
