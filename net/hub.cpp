@@ -23,6 +23,10 @@ namespace {
 // Connections beyond the sessions: room for health checks, scrapes and refusals. At this cap nothing is
 // accepted until a connection ends; the kernel's backlog waits.
 constexpr size_t spare_connections = 64;
+// Of a socket the server does not read. A client that sends faster than its audio is recognized fills it, and
+// its pings wait behind that audio: left to the kernel it would grow to minutes of audio, and clients would
+// time out.
+constexpr int receive_buffer_bytes = 256 << 10;
 constexpr auto accept_retry = std::chrono::milliseconds(100);
 
 std::optional<tcp::endpoint> parse_endpoint(std::string_view text) {
@@ -82,6 +86,8 @@ void Hub::listen() {
   error_code error;
   acceptor_.open(endpoint_.protocol(), error);
   if (!error) acceptor_.set_option(asio::socket_base::reuse_address(true), error);
+  // Accepted sockets inherit it.
+  if (!error) acceptor_.set_option(asio::socket_base::receive_buffer_size(receive_buffer_bytes), error);
   if (!error) acceptor_.bind(endpoint_, error);
   if (!error) acceptor_.listen(asio::socket_base::max_listen_connections, error);
   if (error) {
