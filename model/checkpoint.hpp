@@ -31,10 +31,10 @@ struct Checkpoint {
   std::vector<std::string> units;  ///< spelling by token id
 };
 
-/// Reads a WeNet directory as it is: final.pt, train.yaml (both layouts), units.txt, global_cmvn. Normalisation
-/// statistics come from the checkpoint's `encoder.global_cmvn.*`, else from the global_cmvn file, and are in
-/// `weights` under those two names either way.
-/// Throws SetupError naming the file and the key for anything that is missing or not supported.
+/// Reads a WeNet directory as it is: final.pt, train.yaml (both layouts), units.txt, global_cmvn.
+/// Normalisation statistics come from the checkpoint's `encoder.global_cmvn.*`, else from the global_cmvn
+/// file, and are in `weights` under those two names either way. Throws SetupError naming the file and the key
+/// for anything that is missing or not supported.
 [[nodiscard]] Checkpoint load_wenet_checkpoint(const std::filesystem::path& directory);
 
 }  // namespace tutti

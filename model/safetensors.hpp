@@ -12,8 +12,8 @@ namespace tutti {
 /// Named tensors in name order; F32 and I32.
 using TensorMap = std::map<std::string, Tensor, std::less<>>;
 
-/// Reads a whole .safetensors file (8-byte little-endian header length, JSON header, raw row-major data), every
-/// offset checked. Throws SetupError naming the file, the tensor and the reason.
+/// Reads a whole .safetensors file (8-byte little-endian header length, JSON header, raw row-major data),
+/// every offset checked. Throws SetupError naming the file, the tensor and the reason.
 [[nodiscard]] TensorMap load_safetensors(const std::filesystem::path& file);
 
 /// Writes one, with the header padded to 8 bytes. Throws SetupError when the file cannot be written.

@@ -19,8 +19,8 @@ class WeightMap {
 
   void add(std::string name, Tensor tensor);
   [[nodiscard]] bool contains(std::string_view name) const;
-  /// Throws SetupError, naming file, key, and the wanted and found shapes, when the tensor is missing, not f32,
-  /// or of another shape.
+  /// Throws SetupError, naming file, key, and the wanted and found shapes, when the tensor is missing, not
+  /// f32, or of another shape.
   [[nodiscard]] TensorView take(std::string_view name, const Shape& shape);
   /// As above for whatever shape it has.
   [[nodiscard]] TensorView take(std::string_view name);
