@@ -14,7 +14,7 @@ void quit_if_drained(Self self) {
 }
 
 void stop_accepting(Self self, ServerStatus& status) {
-  self->state.draining = true;
+  if (std::exchange(self->state.draining, true)) return;
   status.set_ready(false);
   if (self->state.listener != nullptr) self->state.listener->stop_accepting();
 }

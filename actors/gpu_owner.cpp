@@ -108,12 +108,13 @@ void send_updates(GpuOwnerState& state, std::span<const Update> updates) {
 void tick(Self self, Metrics& metrics) {
   GpuOwnerState& state = self->state;
   state.tick_pending = false;
-  metrics.owner_mailbox(static_cast<int64_t>(self->mailbox().size()));
   const Clock::time_point begin = Clock::now();
   send_updates(state, state.engine->tick());
   const EngineStats& stats = state.engine->stats();
   metrics.tick(std::chrono::duration<double>(Clock::now() - begin).count(), state.counted, stats);
   state.counted = stats;
+  // What came in while the tick ran is the most there will be.
+  metrics.owner_mailbox(static_cast<int64_t>(self->mailbox().size()));
   arm(self);
 }
 

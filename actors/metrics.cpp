@@ -91,7 +91,9 @@ std::string Metrics::text() const {
   stream_mailbox_gauge_.Set(static_cast<double>(stream_mailbox_));
   owner_mailbox_gauge_.Set(static_cast<double>(owner_mailbox_));
   std::ostringstream out;
-  prometheus::TextSerializer().Serialize(out, registry_.Collect());
+  const prometheus::TextSerializer serializer;
+  serializer.Serialize(out, registry_.Collect());
+  for (const auto& source : sources_) serializer.Serialize(out, source->Collect());
   return out.str();
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <prometheus/collectable.h>
 #include <prometheus/counter.h>
 #include <prometheus/family.h>
 #include <prometheus/gauge.h>
@@ -8,14 +9,18 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "actors/ports.hpp"
 #include "engine/engine.hpp"
 
 namespace tutti {
 
-/// What the server counts, by the names of docs/metrics.md. Every member may be called from any thread.
+/// What the server counts, by the names of docs/metrics.md. Unless it says otherwise, a member may be called
+/// from any thread.
 class Metrics {
  public:
   Metrics();
@@ -36,12 +41,15 @@ class Metrics {
   /// One tick of an owner: its wall time and its engine's counters before and after.
   void tick(double seconds, const EngineStats& before, const EngineStats& after);
 
+  /// Also shows what `source` collects. Before the first text().
+  void add_source(std::shared_ptr<prometheus::Collectable> source) { sources_.push_back(std::move(source)); }
   /// Prometheus text exposition format.
   [[nodiscard]] std::string text() const;
 
  private:
   static void raise(std::atomic<int64_t>& high_water, int64_t value);
 
+  std::vector<std::shared_ptr<prometheus::Collectable>> sources_;
   prometheus::Registry registry_;
   prometheus::Gauge& open_streams_;
   prometheus::Counter& audio_seconds_;

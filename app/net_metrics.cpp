@@ -1,0 +1,63 @@
+#include "app/net_metrics.hpp"
+
+#include <array>
+#include <atomic>
+#include <string>
+
+namespace tutti {
+namespace {
+
+struct NetMetric {
+  const char* name;
+  const char* help;
+  std::atomic<int64_t> NetStats::*value;
+};
+
+constexpr std::array gauges = {
+    NetMetric{"open_connections", "Open connections", &NetStats::open_connections},
+    NetMetric{"open_sessions", "Open WebSocket sessions", &NetStats::open_sessions},
+};
+
+constexpr std::array counters = {
+    NetMetric{"accepted_connections_total", "Connections accepted", &NetStats::accepted_connections},
+    NetMetric{"failed_accepts_total", "Connections the system could not accept", &NetStats::failed_accepts},
+    NetMetric{"http_requests_total", "HTTP requests, upgrades included", &NetStats::http_requests},
+    NetMetric{"bad_http_requests_total", "Requests that were not HTTP, too long or too slow",
+              &NetStats::bad_http_requests},
+    NetMetric{"sessions_total", "WebSocket sessions", &NetStats::sessions},
+    NetMetric{"refused_sessions_total", "Sessions beyond max_sessions", &NetStats::refused_sessions},
+    NetMetric{"audio_bytes_total", "Audio received", &NetStats::audio_bytes},
+    NetMetric{"text_messages_total", "Text messages received", &NetStats::text_messages},
+    NetMetric{"events_sent_total", "Messages sent", &NetStats::events_sent},
+    NetMetric{"superseded_partials_total", "Partials that gave way to something newer",
+              &NetStats::superseded_partials},
+    NetMetric{"read_stalls_total", "Times a session was not read for want of credit", &NetStats::read_stalls},
+    NetMetric{"slow_readers_total", "Sessions closed because they did not read their results",
+              &NetStats::slow_readers},
+    NetMetric{"idle_sessions_total", "Sessions closed by the idle time-out", &NetStats::idle_sessions},
+    NetMetric{"oversized_messages_total", "Sessions closed by max_message_bytes",
+              &NetStats::oversized_messages},
+    NetMetric{"vanished_peers_total", "Sessions whose peer went without a close frame",
+              &NetStats::vanished_peers},
+};
+
+prometheus::MetricFamily family(const NetMetric& metric, prometheus::MetricType type, double value) {
+  prometheus::ClientMetric sample;
+  (type == prometheus::MetricType::Gauge ? sample.gauge.value : sample.counter.value) = value;
+  return {std::string("tutti_net_") + metric.name, metric.help, type, {sample}};
+}
+
+}  // namespace
+
+std::vector<prometheus::MetricFamily> NetMetrics::Collect() const {
+  std::vector<prometheus::MetricFamily> families;
+  families.reserve(gauges.size() + counters.size());
+  const auto add = [&](const NetMetric& metric, prometheus::MetricType type) {
+    families.push_back(family(metric, type, static_cast<double>(stats_.*metric.value)));
+  };
+  for (const NetMetric& metric : gauges) add(metric, prometheus::MetricType::Gauge);
+  for (const NetMetric& metric : counters) add(metric, prometheus::MetricType::Counter);
+  return families;
+}
+
+}  // namespace tutti
