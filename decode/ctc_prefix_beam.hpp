@@ -1,0 +1,41 @@
+#pragma once
+
+#include "decode/ctc_decoder.hpp"
+
+namespace tutti {
+
+/// One entry of an n-best list.
+struct CtcHypothesis {
+  std::vector<CtcToken> tokens;
+  double score = 0;  ///< log of the summed probability of all alignments that the beam kept
+};
+
+/// CTC prefix beam search (Hannun et al. 2014, as WeNet's search.py has it): in each frame the `beam` best
+/// tokens extend the `beam` best prefixes; a prefix keeps the summed log-probability of its alignments that
+/// end in blank and of those that do not, in double. A token's frames are those of the prefix's single best
+/// (Viterbi) alignment.
+class CtcPrefixBeamDecoder final : public CtcDecoder {
+ public:
+  static constexpr int max_beam = 64;
+
+  /// `beam` from 1 to max_beam. A prefix holds at most `max_tokens` tokens and is not extended past them.
+  CtcPrefixBeamDecoder(int blank_id, int beam, int max_tokens);
+
+  [[nodiscard]] int top_k() const override { return beam_; }
+  [[nodiscard]] std::unique_ptr<CtcState> create_state() const override;
+  void reset_state(CtcState& state) const override;
+  void decode_chunk(CtcState& state, const CtcFrames& frames) const override;
+  [[nodiscard]] std::span<const CtcToken> best(const CtcState& state) const override;
+  [[nodiscard]] int64_t frames(const CtcState& state) const override;
+  [[nodiscard]] std::span<const CtcToken> finalize_stream(CtcState& state) const override;
+
+  /// All prefixes of the beam, best first.
+  [[nodiscard]] std::vector<CtcHypothesis> nbest(const CtcState& state) const;
+
+ private:
+  int blank_id_;
+  int beam_;
+  int max_tokens_;
+};
+
+}  // namespace tutti
