@@ -43,6 +43,11 @@ float* address(const PagedKv& kv, const TensorView& half, int lane, int i) {
 
 }  // namespace
 
+std::string to_string(const Geometry& g) {
+  return "Chunk" + std::to_string(g.chunk) + "Block" + std::to_string(g.block) +
+         (g.short_chunks ? "Short" : "") + "Left" + (g.left < 0 ? "Unlimited" : std::to_string(g.left));
+}
+
 CacheModel::CacheModel(const Geometry& geometry, uint64_t seed)
     : geometry_(geometry),
       random_(seed),

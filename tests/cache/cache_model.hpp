@@ -3,7 +3,9 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <ostream>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "cache/attention_cache.hpp"
@@ -18,6 +20,9 @@ struct Geometry {
   bool short_chunks;
   int left;
 };
+/// "Chunk6Block4Left1"
+[[nodiscard]] std::string to_string(const Geometry& geometry);
+inline void PrintTo(const Geometry& geometry, std::ostream* out) { *out << to_string(geometry); }
 
 /// Drives an AttentionCacheManager with random operations, side by side with a model in which a stream is a
 /// plain list of the frames in its window. A frame is a number; what the caches hold of it is written and

@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <random>
 #include <string>
+#include <vector>
 
 #include "tests/cache/cache_model.hpp"
 
@@ -28,12 +29,6 @@ std::vector<Geometry> geometries() {
   return all;
 }
 
-std::string name(const testing::TestParamInfo<Geometry>& info) {
-  const Geometry& g = info.param;
-  return "Chunk" + std::to_string(g.chunk) + "Block" + std::to_string(g.block) +
-         (g.short_chunks ? "Short" : "") + "Left" + (g.left < 0 ? "Unlimited" : std::to_string(g.left));
-}
-
 class PagedCacheModel : public testing::TestWithParam<Geometry> {};
 
 TEST_P(PagedCacheModel, HoldsTheFramesOfAPlainList) {
@@ -53,7 +48,8 @@ TEST_P(PagedCacheModel, HoldsTheFramesOfAPlainList) {
   EXPECT_EQ(coverage.evicted_blocks > 0, GetParam().left >= 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Geometries, PagedCacheModel, testing::ValuesIn(geometries()), name);
+INSTANTIATE_TEST_SUITE_P(Geometries, PagedCacheModel, testing::ValuesIn(geometries()),
+                         testing::PrintToStringParamName());
 
 }  // namespace
 }  // namespace tutti

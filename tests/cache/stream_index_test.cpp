@@ -29,8 +29,10 @@ TEST(StreamIndex, GivesEachStreamARowOfItsOwnWhateverItsId) {
 TEST(StreamIndex, GivesOutTheRowClosedLast) {
   StreamIndex index(3);
   for (StreamId id = 0; id < 3; ++id) index.insert("test", id);
-  const int row = index.erase("test", 1);
-  EXPECT_EQ(index.insert("test", 77), row);
+  const int first = index.erase("test", 1);
+  const int last = index.erase("test", 0);
+  EXPECT_EQ(index.insert("test", 77), last);
+  EXPECT_EQ(index.insert("test", 78), first);
   EXPECT_FALSE(index.contains(1));
   EXPECT_TRUE(index.contains(77));
 }
