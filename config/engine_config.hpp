@@ -20,7 +20,8 @@ struct EngineConfig {
   int max_position_frames = 3000;  ///< the position origin restarts after this many frames; 0 = never
   int max_segment_tokens = 4096;   ///< a longer segment is closed with reason "length"
   int max_buffered_ms = 20000;     ///< audio a stream may have waiting in the engine
-  std::string decoder = "greedy";
+  std::string decoder = "greedy";  ///< "greedy" or "prefix"
+  int beam = 10;                   ///< prefixes that prefix search keeps
 };
 
 }  // namespace tutti

@@ -54,7 +54,7 @@ bool is_device(std::string_view text) {
 bool is_anything(std::string_view /*text*/) { return true; }
 
 constexpr std::array<std::string_view, 5> log_levels{"trace", "debug", "info", "warn", "error"};
-constexpr std::array<std::string_view, 1> decoders{"greedy"};
+constexpr std::array<std::string_view, 2> decoders{"greedy", "prefix"};
 constexpr int no_limit = std::numeric_limits<int>::max();
 
 constexpr ConfigOption table[] = {

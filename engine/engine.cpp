@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <utility>
 
 #include "cache/stream_slot_pool.hpp"
+#include "decode/ctc_prefix_beam.hpp"
 #include "engine/model_runner.hpp"
 #include "engine/stream.hpp"
 
@@ -27,10 +29,21 @@ CacheConfig cache_limits(const EngineConfig& config) {
 }
 
 std::unique_ptr<const CtcDecoder> make_decoder(const EngineConfig& config, const ConformerSpec& spec) {
-  if (config.decoder != "greedy") {
-    throw SetupError("engine.decoder = '" + config.decoder + "': expected greedy");
+  if (config.decoder == "greedy") {
+    return std::make_unique<CtcGreedyDecoder>(spec.blank_id, config.max_segment_tokens);
   }
-  return std::make_unique<CtcGreedyDecoder>(spec.blank_id, config.max_segment_tokens);
+  if (config.decoder == "prefix") {
+    return std::make_unique<CtcPrefixBeamDecoder>(spec.blank_id, config.beam, config.max_segment_tokens);
+  }
+  throw SetupError("engine.decoder = '" + config.decoder + "': expected greedy or prefix");
+}
+
+// Two tokens of one hypothesis look the same to who reads its text.
+bool same_token(const CtcToken& a, const CtcToken& b) { return a.id == b.id; }
+
+// A chunk's frames may end and begin speech more than once, but not more often than this.
+size_t max_voice_events(int chunk_size) {
+  return 2 + 2 * static_cast<size_t>(chunk_size / VoiceActivity::Options{}.stop_frames);
 }
 
 // A restart is due at max_position_frames and overdue at 1.5 times that.
@@ -80,9 +93,13 @@ struct Engine::Impl {
   EncoderOutput forward();
   void decode(const EncoderOutput& out);
   void decode_lane(size_t lane, const EncoderOutput& out);
+  void observe_voice(int slot, const CtcFrames& best, Clock::time_point ready_at);
+  void voice_event(int slot, bool started, int64_t sample, Clock::time_point ready_at);
+  bool end_segment_by_rule(int slot, Clock::time_point ready_at);
   void report_consumed();
 
   void close_segment(int slot, FinalReason reason, Clock::time_point ready_at, int64_t end_sample);
+  void begin_segment(Stream& stream);
   void restart_positions_if(Stream& stream, int limit);
   void reset_segment(Stream& stream, int64_t sample);
   void drop_consumed(Stream& stream, int new_rows);
@@ -133,14 +150,18 @@ Engine::Impl::Impl(std::shared_ptr<const ConformerCtc> model, std::unique_ptr<Op
   const auto width = static_cast<size_t>(config.max_batch_size);
   const int64_t capacity = int64_t{config.max_buffered_ms} * model->spec().fbank.sample_rate / 1000;
   streams.reserve(n);
-  for (size_t i = 0; i < n; ++i) streams.emplace_back(capacity, geometry, model->spec().fbank.num_mel_bins);
+  for (size_t i = 0; i < n; ++i) {
+    streams.emplace_back(capacity, geometry, model->spec().fbank.num_mel_bins);
+    streams.back().partial.reserve(static_cast<size_t>(config.max_segment_tokens));
+  }
   candidates.reserve(n);
   chunks.reserve(width);
   lanes.reserve(width);
   jobs.reserve(width);
-  updates.resize(3 * n +
-                 2 * width);  // a stream says at most: length, partial or final, and what commands ask for
-  for (size_t i = 0; i < 2 * width; ++i)
+  // A stream says at most: voice events, length, partial or final, and what its commands ask for.
+  const size_t told = 2 * width * (1 + max_voice_events(config.chunk_size));
+  updates.resize(3 * n + told);
+  for (size_t i = 0; i < told; ++i)
     updates[i].text.reserve(static_cast<size_t>(config.max_segment_tokens) * 4);
 }
 
@@ -209,13 +230,14 @@ bool Engine::Impl::run_command(int slot) {
   Stream& stream = streams[static_cast<size_t>(slot)];
   if (stream.commands.front() == nullptr || ready_chunk(stream).has_value()) return false;
   // Room for what this may say; what does not fit is said next tick.
-  if (update_count + 2 > updates.size()) return false;
+  if (update_count + 3 > updates.size()) return false;
   const Command command = *stream.commands.front();
   stream.commands.pop();
   if (command.kind != Command::Kind::reset) {
     const bool finish = command.kind == Command::Kind::finish;
     close_segment(slot, finish ? FinalReason::eof : FinalReason::finalize, command.arrival, command.sample);
   }
+  if (stream.voice.speaking()) voice_event(slot, false, command.sample, command.arrival);
   reset_segment(stream, command.sample);
   if (command.kind == Command::Kind::finish) {
     next_update(Update::Kind::done, slot).ready_at = command.arrival;
@@ -304,21 +326,66 @@ void Engine::Impl::decode_lane(size_t lane, const EncoderOutput& out) {
   }
   const StreamHandle decoder = stream.caches->get_decoder();
   decoder.decode_chunk(best);
+  observe_voice(slot, best, ready_at);
   stream.position += frames;
   drop_consumed(stream, chunk.feature_frames);
 
   const std::span<const CtcToken> tokens = decoder.best();
-  const int64_t end = stream.segment_sample + decoder.frames() * samples_per_frame;
-  if (static_cast<int>(tokens.size()) + config.chunk_size > config.max_segment_tokens) {
-    close_segment(slot, FinalReason::length, ready_at, end);
-  } else if (stream.options.interim && tokens.size() != stream.partial_tokens &&
-             !(stream.commands.front() != nullptr && !ready_chunk(stream).has_value())) {
-    // A partial that its final follows at once would say nothing new.
-    stream.partial_tokens = tokens.size();
+  // A partial that its final follows at once would say nothing new.
+  const bool final_follows = stream.commands.front() != nullptr && !ready_chunk(stream).has_value();
+  if (final_follows || end_segment_by_rule(slot, ready_at)) return;
+  if (stream.options.interim && !std::ranges::equal(tokens, stream.partial, same_token)) {
+    stream.partial.assign(tokens.begin(), tokens.end());
     Update& update = next_update(Update::Kind::partial, slot);
     fill_tokens(update, tokens, stream);
     update.ready_at = ready_at;
   }
+}
+
+void Engine::Impl::observe_voice(int slot, const CtcFrames& best, Clock::time_point ready_at) {
+  Stream& stream = streams[static_cast<size_t>(slot)];
+  const int64_t mel = runner.model().spec().fbank.num_mel_bins;
+  const int blank = runner.model().spec().blank_id;
+  for (int i = 0; i < best.frames; ++i) {
+    const float* const rows = stream.features.view().f32() + int64_t{i} * geometry.subsampling * mel;
+    const int64_t values = geometry.subsampling * mel;
+    const float energy = std::accumulate(rows, rows + values, 0.0F) / static_cast<float>(values);
+    const float probability = std::exp(best.log_probs[int64_t{i} * best.k]);
+    const bool is_blank = best.ids[int64_t{i} * best.k] == blank;
+    const auto event = stream.voice.observe(energy, is_blank ? 1 - probability : probability);
+    if (event)
+      voice_event(slot, event->started, stream.voice_sample + event->frame * samples_per_frame, ready_at);
+  }
+}
+
+void Engine::Impl::voice_event(int slot, bool started, int64_t sample, Clock::time_point ready_at) {
+  if (!streams[static_cast<size_t>(slot)].options.voice_events) return;
+  Update& update = next_update(started ? Update::Kind::speech_started : Update::Kind::speech_stopped, slot);
+  update.start_sample = update.end_sample = sample;
+  update.ready_at = ready_at;
+}
+
+bool Engine::Impl::end_segment_by_rule(int slot, Clock::time_point ready_at) {
+  Stream& stream = streams[static_cast<size_t>(slot)];
+  const StreamHandle decoder = stream.caches->get_decoder();
+  const int64_t frames = decoder.frames();
+  const int frame_ms = geometry.subsampling * runner.model().spec().fbank.frame_shift_ms;
+  const auto tokens = static_cast<int>(decoder.best().size());
+  const Endpoint endpoint = find_endpoint(
+      stream.options.endpoint, {.segment_ms = frames * frame_ms,
+                                .unvoiced_ms = std::min(stream.voice.unvoiced_frames(), frames) * frame_ms,
+                                .has_tokens = tokens > 0});
+  const int64_t end = stream.segment_sample + frames * samples_per_frame;
+  if (endpoint == Endpoint::silence) {
+    close_segment(slot, FinalReason::endpoint, ready_at, end);
+  } else if (endpoint == Endpoint::length || tokens + config.chunk_size > config.max_segment_tokens) {
+    close_segment(slot, FinalReason::length, ready_at, end);
+  } else if (endpoint == Endpoint::idle) {
+    begin_segment(stream);
+  } else {
+    return false;
+  }
+  return true;
 }
 
 // Keeps the rows that the next window overlaps and the samples that its frames start from.
@@ -332,7 +399,7 @@ void Engine::Impl::drop_consumed(Stream& stream, int feature_frames) {
   stream.carried_rows = kept;
 }
 
-// The decoder's part of an endpoint: one final, an empty hypothesis; caches, features and clock go on.
+// One final, then a new segment.
 void Engine::Impl::close_segment(int slot, FinalReason reason, Clock::time_point ready_at,
                                  int64_t end_sample) {
   Stream& stream = streams[static_cast<size_t>(slot)];
@@ -344,9 +411,15 @@ void Engine::Impl::close_segment(int slot, FinalReason reason, Clock::time_point
   fill_tokens(update, tokens, stream);
   if (tokens.empty()) update.end_sample = end_sample;
   if (stream.options.words) update.word_count = runner.model().tokens().write_words(tokens, update.words);
-  stream.segment_sample += decoder.frames() * samples_per_frame;
   ++stream.segment;
-  stream.partial_tokens = 0;
+  begin_segment(stream);
+}
+
+// The decoder's part of an endpoint: an empty hypothesis; caches, features and clock go on.
+void Engine::Impl::begin_segment(Stream& stream) {
+  const StreamHandle decoder = stream.caches->get_decoder();
+  stream.segment_sample += decoder.frames() * samples_per_frame;
+  stream.partial.clear();
   decoder.reset();
   if (config.max_position_frames != 0) restart_positions_if(stream, config.max_position_frames);
 }
@@ -362,8 +435,9 @@ void Engine::Impl::reset_segment(Stream& stream, int64_t sample) {
   stream.audio.drop_until(sample);
   stream.carried_rows = 0;
   stream.position = 0;
-  stream.partial_tokens = 0;
-  stream.segment_sample = sample;
+  stream.partial.clear();
+  stream.segment_sample = stream.voice_sample = sample;
+  stream.voice = VoiceActivity();
 }
 
 // Credit for audio that left the buffer, on the stream's last update of this tick or on one of its own.
@@ -440,7 +514,9 @@ Result<StreamKey> Engine::admit(const StreamOptions& options) {
   stream.segment = 0;
   stream.segment_sample = 0;
   stream.reported_sample = 0;
-  stream.partial_tokens = 0;
+  stream.partial.clear();
+  stream.voice = VoiceActivity();
+  stream.voice_sample = 0;
   return impl_->key_of(*slot);
 }
 

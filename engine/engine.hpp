@@ -9,6 +9,7 @@
 
 #include "config/engine_config.hpp"
 #include "config/result.hpp"
+#include "decode/endpoint.hpp"
 #include "decode/text.hpp"
 #include "engine/clock.hpp"
 #include "engine/scheduler.hpp"
@@ -27,8 +28,10 @@ struct StreamKey {
 
 struct StreamOptions {
   StreamClass stream_class = StreamClass::live;
-  bool interim = true;  ///< emit partials
-  bool words = true;    ///< fill Update::words of finals
+  bool interim = true;        ///< emit partials
+  bool words = true;          ///< fill Update::words of finals
+  bool voice_events = false;  ///< emit speech_started and speech_stopped
+  EndpointRules endpoint = EndpointRules::none();
 };
 
 enum class FinalReason : uint8_t { endpoint, eof, finalize, length };
@@ -37,11 +40,13 @@ enum class FinalReason : uint8_t { endpoint, eof, finalize, length };
 /// What a tick says about one stream. Times are samples at the model's rate since the stream's first sample.
 struct Update {
   enum class Kind : uint8_t {
-    partial,   ///< text so far of the open segment
-    final,     ///< the segment is closed
-    done,      ///< after the last final of finish(); the stream is released
-    error,     ///< the stream ended alone; `text` says why; it is released
-    consumed,  ///< nothing to say, only `consumed_samples`
+    speech_started,  ///< at start_sample
+    speech_stopped,  ///< at start_sample
+    partial,         ///< text so far of the open segment
+    final,           ///< the segment is closed
+    done,            ///< after the last final of finish(); the stream is released
+    error,           ///< the stream ended alone; `text` says why; it is released
+    consumed,        ///< nothing to say, only `consumed_samples`
   };
   Kind kind = Kind::partial;
   StreamKey key;

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "cache/stream_cache_view.hpp"
+#include "decode/voice_activity.hpp"
 #include "engine/audio_buffer.hpp"
 #include "engine/engine.hpp"
 
@@ -64,7 +65,9 @@ struct Stream {
   int32_t segment = 0;
   int64_t segment_sample = 0;   // on the sample clock, of the segment's frame 0
   int64_t reported_sample = 0;  // up to which consumption was reported
-  size_t partial_tokens = 0;    // hypothesis length of the last partial
+  VoiceActivity voice;
+  int64_t voice_sample = 0;       // on the sample clock, of frame 0 of `voice`
+  std::vector<CtcToken> partial;  // hypothesis of the last partial
 };
 
 }  // namespace tutti
