@@ -23,12 +23,14 @@ HWY_INLINE void convolve(const float* x, int mel, const float* weights, int chan
   const Floats d;
   const int lanes = static_cast<int>(hn::Lanes(d));
   const float* bias = weights + 9 * padded;
+  hn::Vec<Floats> features[9];
+#pragma GCC unroll 9
+  for (int tap = 0; tap < 9; ++tap) features[tap] = hn::Set(d, x[tap / 3 * mel + tap % 3]);
   for (int c = 0; c < channels; c += lanes) {
     auto sum = hn::Load(d, bias + c);
 #pragma GCC unroll 9
     for (int tap = 0; tap < 9; ++tap) {
-      const auto feature = hn::Set(d, x[tap / 3 * mel + tap % 3]);
-      sum = hn::MulAdd(feature, hn::Load(d, weights + tap * padded + c), sum);
+      sum = hn::MulAdd(features[tap], hn::Load(d, weights + tap * padded + c), sum);
     }
     hn::StoreU(relu(d, sum), d, out + c);
   }

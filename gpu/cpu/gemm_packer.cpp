@@ -1,11 +1,11 @@
 #include "gpu/cpu/gemm_packer.hpp"
 
-#include <random>
 #include <vector>
 
 #include "gpu/cpu/onednn_gemm.hpp"
 #include "gpu/cpu/panel_gemm.hpp"
 #include "gpu/cpu/row_test.hpp"
+#include "gpu/cpu/single_threaded.hpp"
 
 namespace tutti::cpu {
 
@@ -29,11 +29,10 @@ std::unique_ptr<const PackedGemm> GemmPacker::pack(const GemmWeights& weights) {
 bool GemmPacker::onednn_passes(int in_features, int out_features) {
   const auto [verdict, is_new] = verdicts_.try_emplace({in_features, out_features}, false);
   if (is_new) {
-    // Random weights, because a checkpoint's own may be too regular to show a difference.
-    std::minstd_rand random(1);
-    std::uniform_real_distribution<float> uniform(-1.0F, 1.0F);
-    std::vector<float> weight(static_cast<size_t>(in_features) * static_cast<size_t>(out_features));
-    for (float& w : weight) w = uniform(random);
+    const SingleThreaded scope;
+    // Arbitrary weights, because a checkpoint's own may be too regular to show a difference.
+    const std::vector<float> weight =
+        arbitrary_values(static_cast<size_t>(in_features) * static_cast<size_t>(out_features));
     const auto gemm = pack_onednn_gemm({weight.data(), nullptr, in_features, out_features});
     GemmScratch scratch;
     verdict->second = gemm != nullptr && rows_are_independent(*gemm, scratch);

@@ -1,7 +1,5 @@
 #include "gpu/cpu/onednn_gemm.hpp"
 
-#include <omp.h>
-
 #include <algorithm>
 #include <array>
 #include <oneapi/dnnl/dnnl.hpp>
@@ -9,6 +7,7 @@
 
 #include "gpu/cpu/epilogue.hpp"
 #include "gpu/cpu/library_scope.hpp"
+#include "gpu/cpu/single_threaded.hpp"
 
 namespace tutti::cpu {
 namespace {
@@ -30,27 +29,17 @@ const dnnl::engine& engine() {
 
 struct OnednnStream {
   dnnl::stream stream{engine()};
+  AlignedBuffer scratchpad{GemmScratch::floats};
 };
 
 namespace {
-
-/// A primitive is planned for the number of threads it finds when it is made.
-class SingleThreadedPlanning {
- public:
-  SingleThreadedPlanning() : threads_(omp_get_max_threads()) { omp_set_num_threads(1); }
-  ~SingleThreadedPlanning() { omp_set_num_threads(threads_); }
-  SingleThreadedPlanning(const SingleThreadedPlanning&) = delete;
-  SingleThreadedPlanning& operator=(const SingleThreadedPlanning&) = delete;
-
- private:
-  int threads_;
-};
 
 /// The product for one number of rows.
 struct Rung {
   int rows;
   Desc input;
   Desc output;
+  Desc scratchpad;
   dnnl::matmul primitive;
 };
 
@@ -63,7 +52,7 @@ class OnednnGemm final : public PackedGemm {
     } else {
       std::copy_n(w.bias, w.out_features, bias_.data());
     }
-    const SingleThreadedPlanning single;
+    const SingleThreaded scope;
     Desc layout({w.in_features, w.out_features}, f32, dnnl::memory::format_tag::any);
     for (const int rows : ladder) rungs_.push_back(make_rung(rows, layout));
     pack(w, layout);
@@ -71,14 +60,23 @@ class OnednnGemm final : public PackedGemm {
 
   void run(const GemmInput& x, int64_t rows, const GemmOutput& out, GemmScratch& scratch) const override;
 
+  [[nodiscard]] bool fits_scratch() const {
+    return std::ranges::all_of(rungs_, [](const Rung& rung) {
+      return rung.scratchpad.get_size() <= GemmScratch::floats * sizeof(float);
+    });
+  }
+
  private:
   /// The first rung chooses the layout of the weights, the others take it over.
   Rung make_rung(int rows, Desc& layout) const {
     const Desc input({rows, in_features()}, f32, row_major);
     const Desc output({rows, out_features()}, f32, row_major);
-    const dnnl::matmul::primitive_desc plan({input, layout, output}, engine());
+    // The library's own scratchpad belongs to the thread that makes a primitive, not to those that run it.
+    dnnl::primitive_attr attributes;
+    attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+    const dnnl::matmul::primitive_desc plan({input, layout, output}, attributes, engine());
     layout = plan.weights_desc();
-    return {rows, input, output, dnnl::matmul(plan)};
+    return {rows, input, output, plan.scratchpad_desc(), dnnl::matmul(plan)};
   }
 
   void pack(const GemmWeights& w, const Desc& layout) {
@@ -111,13 +109,17 @@ const float* OnednnGemm::input_rows(const GemmInput& x, int64_t first, int count
 
 void OnednnGemm::multiply(const Rung& rung, const float* input, GemmScratch& scratch) const {
   const LibraryScope inside;
+  const SingleThreaded scope;
   const dnnl::memory source(rung.input, engine(), const_cast<float*>(input));
   const dnnl::memory sums(rung.output, engine(), scratch.accumulators.data());
-  const std::array<dnnl_exec_arg_t, 3> arguments{
-      {{DNNL_ARG_SRC, source.get()}, {DNNL_ARG_WEIGHTS, weights_.get()}, {DNNL_ARG_DST, sums.get()}}};
-  dnnl::error::wrap_c_api(
-      dnnl_primitive_execute(rung.primitive.get(), scratch.onednn->stream.get(), 3, arguments.data()),
-      "a matrix product failed");
+  const dnnl::memory scratchpad(rung.scratchpad, engine(), scratch.onednn->scratchpad.data());
+  const std::array<dnnl_exec_arg_t, 4> arguments{{{DNNL_ARG_SRC, source.get()},
+                                                  {DNNL_ARG_WEIGHTS, weights_.get()},
+                                                  {DNNL_ARG_DST, sums.get()},
+                                                  {DNNL_ARG_SCRATCHPAD, scratchpad.get()}}};
+  dnnl::error::wrap_c_api(dnnl_primitive_execute(rung.primitive.get(), scratch.onednn->stream.get(),
+                                                 static_cast<int>(arguments.size()), arguments.data()),
+                          "a matrix product failed");
 }
 
 void OnednnGemm::run(const GemmInput& x, int64_t rows, const GemmOutput& out, GemmScratch& scratch) const {
@@ -148,7 +150,8 @@ GemmScratch::~GemmScratch() = default;
 
 std::unique_ptr<const PackedGemm> pack_onednn_gemm(const GemmWeights& weights) {
   if (std::max(weights.in_features, weights.out_features) > max_features) return nullptr;
-  return std::make_unique<OnednnGemm>(weights);
+  auto gemm = std::make_unique<OnednnGemm>(weights);
+  return gemm->fits_scratch() ? std::move(gemm) : nullptr;
 }
 
 std::string onednn_version() {

@@ -9,6 +9,7 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "gpu/cpu/panel_gemm.cpp"
+#include "hwy/cache_control.h"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 
@@ -60,7 +61,10 @@ void multiply_tile(const float* HWY_RESTRICT a, const float* HWY_RESTRICT b, int
     sums[r][0] = kFirst ? hn::Zero(d) : hn::Load(d, acc + r * column_block);
     sums[r][1] = kFirst ? hn::Zero(d) : hn::Load(d, acc + r * column_block + lanes);
   }
+  // The next panel follows in memory: a model's weights do not stay in the caches from one tick to the next.
+  const size_t next_panel = panel_vectors * lanes * static_cast<size_t>(depth);
   for (int k = 0; k < depth; ++k) {
+    hwy::Prefetch(b + next_panel);
     const Vec b0 = hn::Load(d, b);
     const Vec b1 = hn::Load(d, b + lanes);
     b += panel_vectors * lanes;

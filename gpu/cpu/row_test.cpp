@@ -14,13 +14,18 @@ constexpr int row_at(int r, int turn) { return (r * 5 + turn) % distinct_rows; }
 
 }  // namespace
 
+std::vector<float> arbitrary_values(size_t count) {
+  // Not a standard distribution: there may be millions of values, and those take a logarithm for each.
+  std::minstd_rand random(1);
+  std::vector<float> values(count);
+  for (float& x : values) x = static_cast<float>(random()) / 1073741824.0F - 1.0F;
+  return values;
+}
+
 bool rows_are_independent(const PackedGemm& gemm, GemmScratch& scratch) {
   const auto in = static_cast<size_t>(gemm.in_features());
   const auto out = static_cast<size_t>(gemm.out_features());
-  std::minstd_rand random(1);
-  std::uniform_real_distribution<float> uniform(-1.0F, 1.0F);
-  std::vector<float> distinct(distinct_rows * in);
-  for (float& x : distinct) x = uniform(random);
+  const std::vector<float> distinct = arbitrary_values(distinct_rows * in);
   std::vector<float> expected(distinct_rows * out);
   gemm.run(GemmInput::matrix(distinct.data(), gemm.in_features()), distinct_rows, {.y = expected.data()},
            scratch);

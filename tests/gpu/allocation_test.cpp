@@ -1,5 +1,4 @@
 #include <gtest/gtest.h>
-#include <omp.h>
 
 #include <cstdlib>
 #include <new>
@@ -43,7 +42,6 @@ INSTANTIATE_TEST_SUITE_P(Choices, CpuAllocations,
                          });
 
 TEST_P(CpuAllocations, AreNoneOfOursInProductsAndSubsampling) {
-  omp_set_num_threads(1);
   constexpr int d = 64;
   constexpr int rows = 15 + 16;
   Random random(1);

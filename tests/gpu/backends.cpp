@@ -1,5 +1,3 @@
-#include <omp.h>
-
 #include "gpu/cpu/cpu_ops.hpp"
 #include "tests/gpu/conformance.hpp"
 
@@ -7,10 +5,7 @@ namespace tutti {
 namespace {
 
 std::function<std::unique_ptr<Ops>()> cpu_backend(cpu::GemmChoice choice) {
-  return [choice] {
-    omp_set_num_threads(1);  // an owner's duty
-    return make_cpu_ops(choice);
-  };
+  return [choice] { return make_cpu_ops(choice); };
 }
 
 }  // namespace
