@@ -17,7 +17,7 @@ bool Said::Event::operator==(const Event& other) const {
   };
   return kind == other.kind && segment == other.segment && text == other.text &&
          start_sample == other.start_sample && end_sample == other.end_sample &&
-         confidence == other.confidence && reason == other.reason &&
+         segment_sample == other.segment_sample && confidence == other.confidence && reason == other.reason &&
          std::equal(words.begin(), words.end(), other.words.begin(), other.words.end(), same_word);
 }
 
@@ -32,6 +32,7 @@ void Said::add(const Update& update) {
        update.text,
        update.start_sample,
        update.end_sample,
+       update.segment_sample,
        update.confidence,
        update.reason,
        {update.words.begin(), update.words.begin() + static_cast<std::ptrdiff_t>(update.word_count)}});

@@ -16,6 +16,7 @@ struct Said {
     std::string text;
     int64_t start_sample;
     int64_t end_sample;
+    int64_t segment_sample;
     float confidence;
     FinalReason reason;
     std::vector<Word> words;
