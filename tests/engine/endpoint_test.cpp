@@ -26,8 +26,15 @@ Said recognize(Engine& engine, std::span<const float> samples, const StreamOptio
 
 void append_silence(std::vector<float>& samples, size_t count) { samples.resize(samples.size() + count); }
 
+std::string letters(const std::vector<std::string>& texts) {
+  std::string joined;
+  for (const std::string& text : texts) joined += text;
+  std::erase(joined, ' ');
+  return joined;
+}
+
 // Whatever a model makes of pauses, endpoints only cut what it says: nothing is lost, repeated or moved in
-// time.
+// time. Compared by letters, because a pause within what the model takes for one word makes two of it.
 TEST(Endpoints, FinalsJoinedAreTheOneFinalOfTheSameStreamWithoutEndpoints) {
   const auto engine = make_engine();
   std::vector<float> stream;
@@ -37,22 +44,24 @@ TEST(Endpoints, FinalsJoinedAreTheOneFinalOfTheSameStreamWithoutEndpoints) {
     stream.insert(stream.end(), samples.begin(), samples.end());
     append_silence(stream, 16000 + stream.size() % 9999);
   }
-  const Said cut = recognize(*engine, stream, {.endpoint = {}});
-  const Said whole = recognize(*engine, stream, {});
-  EXPECT_GE(std::ranges::count(cut.finals(), FinalReason::endpoint, &Said::Event::reason), 5);
-  std::vector<std::pair<std::string, int64_t>> words;
-  for (const Said::Event& final : cut.finals()) {
+  const auto cut = recognize(*engine, stream, {.endpoint = {}}).finals();
+  const auto whole = recognize(*engine, stream, {}).finals();
+  ASSERT_EQ(whole.size(), 1U);
+  EXPECT_GE(std::ranges::count(cut, FinalReason::endpoint, &Said::Event::reason), 5);
+  std::vector<std::string> texts;
+  std::vector<int64_t> starts;
+  for (const Said::Event& final : cut) {
+    texts.push_back(final.text);
     for (const Word& word : final.words) {
-      words.emplace_back(word.text,
-                         final.segment_sample + int64_t{word.first_frame} * engine->samples_per_frame());
+      starts.push_back(final.segment_sample + int64_t{word.first_frame} * engine->samples_per_frame());
     }
   }
-  std::vector<std::pair<std::string, int64_t>> expected;
-  const Said::Event whole_final = whole.finals().at(0);
-  for (const Word& word : whole_final.words) {
-    expected.emplace_back(word.text, int64_t{word.first_frame} * engine->samples_per_frame());
+  EXPECT_EQ(letters(texts), letters({whole[0].text}));
+  EXPECT_TRUE(std::ranges::is_sorted(starts));
+  for (const Word& word : whole[0].words) {
+    EXPECT_THAT(starts, testing::Contains(int64_t{word.first_frame} * engine->samples_per_frame()))
+        << word.text;
   }
-  EXPECT_EQ(words, expected);
 }
 
 TEST(Endpoints, WithoutRulesOneFinalHoldsEverything) {
