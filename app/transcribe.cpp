@@ -8,8 +8,8 @@
 #include "app/progress_bar.hpp"
 #include "app/transcriber.hpp"
 #include "audio/audio_file.hpp"
+#include "config/json_writer.hpp"
 #include "gpu/device.hpp"
-#include "proto/json_writer.hpp"
 
 namespace tutti {
 
@@ -32,7 +32,7 @@ double total_seconds(const std::vector<std::string>& files) {
 }
 
 std::string json_line(const Transcript& t) {
-  proto::JsonWriter json;
+  JsonWriter json;
   json.begin_object().key("file").string(t.file).key("text").string(t.text).key("words").begin_array();
   for (const TranscribedWord& word : t.words) {
     json.begin_object().key("word").string(word.word);

@@ -13,11 +13,11 @@
 #include <atomic>
 #include <functional>
 
+#include "config/utf8.hpp"
 #include "net/event_queue.hpp"
 #include "net/hub.hpp"
 #include "net/text_pace.hpp"
 #include "proto/native.hpp"
-#include "proto/utf8.hpp"
 
 namespace tutti {
 namespace asio = boost::asio;
@@ -354,7 +354,7 @@ void WsSession::close(CloseReason code, std::string_view reason) {
   if (state_ != State::open) return;
   state_ = State::closing;
   close_reason_.code = static_cast<uint16_t>(code);
-  close_reason_.reason = proto::utf8_prefix(reason, max_close_reason_bytes);
+  close_reason_.reason = utf8_prefix(reason, max_close_reason_bytes);
   close_deadline_ = Clock::now() + hub_.options.close_timeout;
   watch_timer_.cancel();
   write();

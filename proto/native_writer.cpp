@@ -1,6 +1,6 @@
-#include "proto/json_writer.hpp"
+#include "config/json_writer.hpp"
+#include "config/utf8.hpp"
 #include "proto/native.hpp"
-#include "proto/utf8.hpp"
 
 namespace tutti::proto {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "proto/native.hpp"
 #include "proto/query.hpp"
-#include "tests/proto/random_bytes.hpp"
+#include "tests/config/random_bytes.hpp"
 
 namespace tutti::proto {
 namespace {

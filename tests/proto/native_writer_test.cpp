@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "proto/native.hpp"
-#include "tests/proto/random_bytes.hpp"
+#include "tests/config/random_bytes.hpp"
 
 namespace tutti::proto {
 namespace {

@@ -1,4 +1,4 @@
-#include "proto/json_writer.hpp"
+#include "config/json_writer.hpp"
 
 #include <gtest/gtest.h>
 #include <simdjson.h>
@@ -7,10 +7,10 @@
 #include <limits>
 #include <locale>
 
-#include "proto/utf8.hpp"
-#include "tests/proto/random_bytes.hpp"
+#include "config/utf8.hpp"
+#include "tests/config/random_bytes.hpp"
 
-namespace tutti::proto {
+namespace tutti {
 namespace {
 
 std::string json_string(std::string_view value) {
@@ -103,4 +103,4 @@ TEST(Utf8Prefix, CutsBetweenCharacters) {
 }
 
 }  // namespace
-}  // namespace tutti::proto
+}  // namespace tutti

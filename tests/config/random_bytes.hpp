@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-namespace tutti::proto {
+namespace tutti {
 
 /// The seed of this run's property tests; each prints it on failure.
 inline unsigned fresh_seed() { return std::random_device{}(); }
@@ -24,4 +24,4 @@ std::string random_pieces(std::mt19937& random, const std::string_view (&alphabe
   return text;
 }
 
-}  // namespace tutti::proto
+}  // namespace tutti

@@ -1,4 +1,4 @@
-#include "proto/json_writer.hpp"
+#include "config/json_writer.hpp"
 
 #include <fmt/format.h>
 
@@ -6,9 +6,9 @@
 #include <cmath>
 #include <iterator>
 
-#include "proto/utf8.hpp"
+#include "config/utf8.hpp"
 
-namespace tutti::proto {
+namespace tutti {
 namespace {
 
 // Keeps value * 1000 inside the integers a double holds exactly.
@@ -109,4 +109,4 @@ JsonWriter& JsonWriter::decimal(double value) {
   return *this;
 }
 
-}  // namespace tutti::proto
+}  // namespace tutti

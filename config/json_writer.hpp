@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-namespace tutti::proto {
+namespace tutti {
 
 /// Writes one JSON value into a string, left to right. What it writes is always valid JSON in valid UTF-8, as
 /// long as begins and ends match and every member of an object follows a key.
@@ -35,4 +35,4 @@ class JsonWriter {
   bool needs_comma_ = false;
 };
 
-}  // namespace tutti::proto
+}  // namespace tutti

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-namespace tutti::proto {
+namespace tutti {
 
 /// U+FFFD, what stands for a byte that is not UTF-8.
 inline constexpr std::string_view replacement_character = "\xEF\xBF\xBD";
@@ -17,4 +17,4 @@ inline constexpr std::string_view replacement_character = "\xEF\xBF\xBD";
 /// As much of `text` as fits into `max_bytes` of UTF-8.
 [[nodiscard]] std::string utf8_prefix(std::string_view text, size_t max_bytes);
 
-}  // namespace tutti::proto
+}  // namespace tutti

@@ -1,9 +1,9 @@
-#include "proto/utf8.hpp"
+#include "config/utf8.hpp"
 
 #include <algorithm>
 #include <cstdint>
 
-namespace tutti::proto {
+namespace tutti {
 namespace {
 
 struct Lead {
@@ -58,4 +58,4 @@ std::string utf8_prefix(std::string_view text, size_t max_bytes) {
   return prefix;
 }
 
-}  // namespace tutti::proto
+}  // namespace tutti
