@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "actors/log_exceptions.hpp"
+
 namespace tutti {
 namespace {
 
@@ -43,6 +45,7 @@ void stop(Self self, ServerStatus& status) {
 }  // namespace
 
 GatewayActor::behavior_type gateway_actor(Self self, const GatewaySetup& setup) {
+  log_exceptions(self, "the gateway");
   self->set_down_handler([self](const caf::down_msg& down) {
     self->state.streams.erase(caf::actor_cast<StreamActor>(down.source));
     quit_if_drained(self);

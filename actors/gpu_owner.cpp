@@ -5,6 +5,7 @@
 #include <exception>
 #include <utility>
 
+#include "actors/log_exceptions.hpp"
 #include "actors/owner_thread.hpp"
 #include "actors/stream_context.hpp"
 
@@ -121,16 +122,7 @@ void tick(Self self, Metrics& metrics) {
 }  // namespace
 
 GpuOwner::behavior_type gpu_owner(Self self, const OwnerSetup& setup) {
-  self->set_exception_handler([device = setup.device](const std::exception_ptr& exception) -> caf::error {
-    try {
-      std::rethrow_exception(exception);
-    } catch (const std::exception& e) {
-      spdlog::critical("the owner of {} failed: {}", device, e.what());
-    } catch (...) {
-      spdlog::critical("the owner of {} failed", device);
-    }
-    return caf::exit_reason::unhandled_exception;
-  });
+  log_exceptions(self, "the owner of " + setup.device);
 
   return {
       [self, setup](start_atom) { return start(self, setup); },

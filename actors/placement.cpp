@@ -4,6 +4,8 @@
 #include <optional>
 #include <utility>
 
+#include "actors/log_exceptions.hpp"
+
 namespace tutti {
 namespace {
 
@@ -85,6 +87,7 @@ void on_down(Self self, const caf::down_msg& down, const std::function<void()>& 
 
 PlacementActor::behavior_type placement_actor(Self self, const std::vector<PlacedOwner>& owners,
                                               const std::function<void()>& on_last_owner_lost) {
+  log_exceptions(self, "placement");
   for (const PlacedOwner& owner : owners) {
     self->monitor(owner.actor);
     self->state.owners.push_back({.actor = owner.actor, .free = owner.max_streams});

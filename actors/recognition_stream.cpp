@@ -24,7 +24,11 @@ RecognitionStream::~RecognitionStream() {
 }
 
 StreamOptions RecognitionStream::options() const {
-  return {.stream_class = StreamClass::live, .interim = request_.interim, .words = request_.words};
+  return {.stream_class = StreamClass::live,
+          .interim = request_.interim,
+          .words = request_.words,
+          .voice_events = false,
+          .endpoint = {}};
 }
 
 void RecognitionStream::open(StreamContext context) {
@@ -161,6 +165,8 @@ void RecognitionStream::on_update(const Update& update) {
       return close(CloseReason::normal, "");
     case Update::Kind::error:
       return fail({"recognition_failed", update.text}, CloseReason::internal);
+    case Update::Kind::speech_started:  // not asked for
+    case Update::Kind::speech_stopped:
     case Update::Kind::consumed:
       break;
   }

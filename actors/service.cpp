@@ -7,6 +7,7 @@
 #include <caf/actor_system_config.hpp>
 #include <caf/scoped_actor.hpp>
 #include <caf/send.hpp>
+#include <stdexcept>
 #include <utility>
 
 #include "actors/credit.hpp"
@@ -72,9 +73,13 @@ struct RecognitionService::Impl {
     caf::anon_send_exit(placement, caf::exit_reason::user_shutdown);
   }
 
-  void await_gateway() {
+  /// Whether the gateway quit by itself; false when it failed.
+  bool await_gateway() {
     caf::scoped_actor self{system};
-    self->wait_for(gateway);
+    self->monitor(gateway);
+    bool quit = false;
+    self->receive([&](const caf::down_msg& down) { quit = !down.reason; });
+    return quit;
   }
 
   std::vector<PlacedOwner> start_owners(const std::vector<OwnerSetup>& setups) {
@@ -122,6 +127,8 @@ void RecognitionService::drain() { caf::anon_send(impl_->gateway, drain_atom_v);
 
 void RecognitionService::stop() { caf::anon_send<caf::message_priority::high>(impl_->gateway, stop_atom_v); }
 
-void RecognitionService::wait() { impl_->await_gateway(); }
+void RecognitionService::wait() {
+  if (!impl_->await_gateway()) throw std::runtime_error("the gateway failed; see the log");
+}
 
 }  // namespace tutti

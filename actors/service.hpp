@@ -38,7 +38,7 @@ class RecognitionService {
   void drain();
   /// Ends the open streams at once. Any thread.
   void stop();
-  /// Waits for the end of drain() or stop().
+  /// Waits for the end of drain() or stop(). Throws std::runtime_error when the gateway failed.
   void wait();
 
  private:

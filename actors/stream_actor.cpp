@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "actors/log_exceptions.hpp"
+
 namespace tutti {
 namespace {
 
@@ -36,6 +38,7 @@ void fail_stream(Self self, Error error, CloseReason reason) {
 }  // namespace
 
 StreamActor::behavior_type stream_actor(Self self, const StreamSetup& setup, const GatewayActor& gateway) {
+  log_exceptions(self, "stream " + setup.session);
   const auto request = proto::parse_stream_request(setup.query);
   // A request that cannot be read is answered in JSON: the format it asked for is not known.
   self->state.stream.emplace(setup, request.value_or(proto::StreamRequest{}));

@@ -89,7 +89,7 @@ NetOptions net_options(const ServerConfig& config, const ThreadPlan& plan) {
 
 /// The order of the end: the gateway drains, then the sockets close, then the actors go.
 void serve(const ServerConfig& config) {
-  StopSignals signals;
+  block_stop_signals();
   start_log(config.log_level);
   const std::vector<int> cores = usable_cores();
   const ThreadPlan plan = plan_threads(static_cast<int>(cores.size()), config.engine.owners);
@@ -104,7 +104,7 @@ void serve(const ServerConfig& config) {
   server.start();
   service.listening(server);
   spdlog::info("listening on {}", server.address());
-  signals.watch([&service](int count) { count == 1 ? service.drain() : service.stop(); });
+  const StopSignals signals([&service](int count) { count == 1 ? service.drain() : service.stop(); });
   service.wait();
   server.stop();
   spdlog::info("stopped");

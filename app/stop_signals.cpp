@@ -18,28 +18,28 @@ sigset_t stop_signals() {
 
 }  // namespace
 
-StopSignals::StopSignals() {
+void block_stop_signals() {
   const sigset_t set = stop_signals();
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
 }
 
-void StopSignals::watch(std::function<void(int count)> on_signal) {
-  thread_ = std::thread([this, on_signal = std::move(on_signal)] {
-    const sigset_t set = stop_signals();
-    for (int count = 1;; ++count) {
-      int signal = 0;
-      sigwait(&set, &signal);
-      if (done_) return;
-      on_signal(count);
-    }
-  });
-}
+StopSignals::StopSignals(std::function<void(int count)> on_signal)
+    : thread_([this, on_signal = std::move(on_signal)] { watch(on_signal); }) {}
 
 StopSignals::~StopSignals() {
-  if (!thread_.joinable()) return;
   done_ = true;
   pthread_kill(thread_.native_handle(), SIGTERM);  // wakes sigwait
   thread_.join();
+}
+
+void StopSignals::watch(const std::function<void(int count)>& on_signal) const {
+  const sigset_t set = stop_signals();
+  for (int count = 1;; ++count) {
+    int signal = 0;
+    sigwait(&set, &signal);
+    if (done_) return;
+    on_signal(count);
+  }
 }
 
 }  // namespace tutti

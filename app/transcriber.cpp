@@ -74,6 +74,8 @@ class Job {
         key_.reset();  // released by the engine
         end(Error{"recognition_failed", update.text});
         break;
+      case Update::Kind::speech_started:
+      case Update::Kind::speech_stopped:
       case Update::Kind::partial:
       case Update::Kind::consumed:
         break;
