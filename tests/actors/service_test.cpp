@@ -103,6 +103,19 @@ TEST_F(ServiceTest, TakesAnUploadLargerThanItsCreditInOneMessage) {
   EXPECT_EQ(client.wait_until_closed().messages, std::vector<std::string>{expected_text("libri-00.flac")});
 }
 
+TEST_F(ServiceTest, EndsASegmentWhereTheSpeakerPauses) {
+  RecognitionService service(options(1), metrics);
+  Client client(service.gateway(), "interim=false");
+  for (int i = 0; i < 2; ++i) {
+    client.send(pcm(clip("libri-06.flac")));
+    client.send(std::vector<std::byte>(2 * 32000));
+  }
+  client.send_text(R"({"type":"eof"})");
+  const RecordingSink& sink = client.wait_until_closed();
+  EXPECT_GE(sink.count("\"reason\":\"endpoint\""), 2);
+  EXPECT_EQ(sink.count("\"reason\":\"eof\""), 1);
+}
+
 TEST_F(ServiceTest, DrainingDeliversTheFinalOfWhatWasSent) {
   RecognitionService service(options(1), metrics);
   Client client(service.gateway(), "");
