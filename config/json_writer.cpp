@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <utility>
 
 #include "config/utf8.hpp"
 
@@ -48,18 +49,29 @@ bool needs_escape(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 
 }  // namespace
 
 void JsonWriter::separate() {
+  if (std::exchange(after_key_, false)) return;
   if (needs_comma_) out_ += ',';
   needs_comma_ = true;
+  break_line();
+}
+
+void JsonWriter::break_line() {
+  if (layout_ == Layout::compact || out_.empty()) return;
+  out_ += '\n';
+  out_.append(2 * depth_, ' ');
 }
 
 JsonWriter& JsonWriter::open(char bracket) {
   separate();
   out_ += bracket;
   needs_comma_ = false;
+  ++depth_;
   return *this;
 }
 
 JsonWriter& JsonWriter::close(char bracket) {
+  --depth_;
+  if (needs_comma_) break_line();
   out_ += bracket;
   needs_comma_ = true;
   return *this;
@@ -81,8 +93,8 @@ void JsonWriter::append_quoted(std::string_view value) {
 JsonWriter& JsonWriter::key(std::string_view name) {
   separate();
   append_quoted(name);
-  out_ += ':';
-  needs_comma_ = false;
+  out_ += layout_ == Layout::compact ? ":" : ": ";
+  after_key_ = true;
   return *this;
 }
 
@@ -106,6 +118,12 @@ JsonWriter& JsonWriter::decimal(double value) {
   fmt::format_to(std::back_inserter(out_), "{}{}.{:03}", thousandths < 0 ? "-" : "", magnitude / 1000,
                  magnitude % 1000);
   if (out_.back() == '0') out_.pop_back();
+  return *this;
+}
+
+JsonWriter& JsonWriter::number(float value) {
+  separate();
+  fmt::format_to(std::back_inserter(out_), "{}", std::isfinite(value) ? value : 0.0F);
   return *this;
 }
 

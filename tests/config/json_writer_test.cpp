@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <simdjson.h>
 
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <locale>
@@ -69,6 +70,46 @@ TEST(JsonWriter, WritesNumbersJsonCannotHoldAsNumbersItCan) {
   EXPECT_EQ(json_decimal(std::nan("")), "0.00");
   EXPECT_EQ(json_decimal(std::numeric_limits<double>::infinity()), "0.00");
   EXPECT_EQ(json_decimal(1e300), "9000000000000.00");
+}
+
+TEST(JsonWriter, WritesFloatsThatReadBackAsThemselves) {
+  const auto json_number = [](float value) {
+    JsonWriter json;
+    json.number(value);
+    return std::move(json).take();
+  };
+  EXPECT_EQ(json_number(0.97F), "0.97");
+  EXPECT_EQ(json_number(1e-5F), "1e-05");
+  EXPECT_EQ(json_number(std::numeric_limits<float>::infinity()), "0");
+  const unsigned seed = fresh_seed();
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  std::mt19937 random(seed);
+  simdjson::dom::parser parser;
+  for (int i = 0; i < 1000; ++i) {
+    const auto value = std::bit_cast<float>(static_cast<uint32_t>(random()));
+    if (!std::isfinite(value)) continue;
+    double read = 0;
+    ASSERT_EQ(parser.parse(json_number(value)).get(read), simdjson::SUCCESS) << value;
+    ASSERT_EQ(static_cast<float>(read), value);
+  }
+}
+
+TEST(JsonWriter, GivesEveryMemberItsLineWhenIndented) {
+  JsonWriter json(JsonWriter::Layout::indented);
+  json.begin_object().key("a").integer(1).key("b").begin_object().key("c").string("x").end_object();
+  json.key("d").begin_array().end_array().key("e").begin_array().integer(1).integer(2).end_array();
+  json.end_object();
+  EXPECT_EQ(std::move(json).take(), R"({
+  "a": 1,
+  "b": {
+    "c": "x"
+  },
+  "d": [],
+  "e": [
+    1,
+    2
+  ]
+})");
 }
 
 TEST(JsonWriter, WritesDecimalPointsWhateverTheLocale) {
