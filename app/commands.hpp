@@ -8,6 +8,8 @@ namespace tutti {
 
 /// Each adds one subcommand of `tutti`; when chosen, it runs inside CLI parsing and leaves its exit status in
 /// `exit_code`. Errors are thrown (SetupError, std::invalid_argument) and reported by main.
+void add_convert(CLI::App& app, int& exit_code);
+void add_models(CLI::App& app, int& exit_code);
 void add_serve(CLI::App& app, int& exit_code);
 void add_transcribe(CLI::App& app, int& exit_code);
 void add_verify(CLI::App& app, int& exit_code);

@@ -13,6 +13,8 @@ int main(int argc, char** argv) {
   tutti::add_serve(app, exit_code);
   tutti::add_transcribe(app, exit_code);
   tutti::add_verify(app, exit_code);
+  tutti::add_convert(app, exit_code);
+  tutti::add_models(app, exit_code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

@@ -18,6 +18,7 @@
 #include "config/config_loader.hpp"
 #include "config/options.hpp"
 #include "gpu/device.hpp"
+#include "model/model_loader.hpp"
 #include "net/server.hpp"
 
 namespace tutti {
@@ -41,11 +42,11 @@ void log_model(const ConformerCtc& model, const std::filesystem::path& directory
 }
 
 /// The weights are packed once, by the first device; all devices are of its kind and read them.
-std::shared_ptr<const ConformerCtc> load_model(const ServerConfig& config, const Device& device) {
+std::shared_ptr<const ConformerCtc> open_model(const ServerConfig& config, const Device& device) {
   const std::filesystem::path directory = model_directory(config.model);
   const std::unique_ptr<Ops> ops = open_device(device);
-  auto model = std::make_shared<const ConformerCtc>(load_wenet_checkpoint(directory), *ops,
-                                                    required_positions(config.engine));
+  auto model =
+      std::make_shared<const ConformerCtc>(load_model(directory), *ops, required_positions(config.engine));
   log_model(*model, directory);
   spdlog::info("device {}", ops->description());
   return model;
@@ -56,7 +57,7 @@ std::vector<OwnerSetup> plan_owners(const ServerConfig& config, const ThreadPlan
   std::string note;
   const std::vector<Device> devices = select_devices(config.engine.device, plan.owners, note);
   if (!note.empty()) spdlog::info("{}", note);
-  const auto model = load_model(config, devices.front());
+  const auto model = open_model(config, devices.front());
   std::vector<OwnerSetup> owners;
   std::vector<std::string> names;
   for (const Device& device : devices) {

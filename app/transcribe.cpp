@@ -10,6 +10,7 @@
 #include "audio/audio_file.hpp"
 #include "config/json_writer.hpp"
 #include "gpu/device.hpp"
+#include "model/model_loader.hpp"
 
 namespace tutti {
 
@@ -49,8 +50,8 @@ int transcribe(const Options& options) {
   config.decoder = options.decoder;
   config.max_tick_ms = 1000;  // nobody waits for a single chunk here: wide ticks are the cheapest
   std::unique_ptr<Ops> ops = open_device({});
-  const auto model = std::make_shared<const ConformerCtc>(
-      load_wenet_checkpoint(model_directory(options.model)), *ops, required_positions(config));
+  const auto model = std::make_shared<const ConformerCtc>(load_model(model_directory(options.model)), *ops,
+                                                          required_positions(config));
   Engine engine(model, std::move(ops), config);
 
   ProgressBar bar;

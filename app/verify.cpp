@@ -6,6 +6,7 @@
 #include "app/commands.hpp"
 #include "app/golden.hpp"
 #include "gpu/device.hpp"
+#include "model/model_loader.hpp"
 
 namespace tutti {
 
@@ -15,7 +16,7 @@ int verify(const std::string& checkpoint, const std::string& golden_file, const 
   const TensorMap golden = load_safetensors(golden_file);
   const std::unique_ptr<Ops> ops = open_device({});
   const auto model =
-      std::make_shared<const ConformerCtc>(load_wenet_checkpoint(checkpoint), *ops, golden_positions(golden));
+      std::make_shared<const ConformerCtc>(load_model(checkpoint), *ops, golden_positions(golden));
   const TensorMap computed = recompute_golden(model, golden);
   if (!dump.empty()) save_safetensors(dump, computed);
 
@@ -49,7 +50,7 @@ void add_verify(CLI::App& app, int& exit_code) {
       "several chunk sizes and left contexts) and prints the largest difference per tensor. Exit status 1 "
       "when one\n"
       "is past its tolerance.");
-  command->add_option("checkpoint", options->checkpoint, "WeNet model directory")->required();
+  command->add_option("checkpoint", options->checkpoint, "Model directory")->required();
   command->add_option("golden", options->golden, "Reference results, .safetensors")->required();
   command->add_option("--dump", options->dump,
                       "Write what was computed, under the golden names, to this file");

@@ -1,17 +1,12 @@
 #include "model/wenet_config.hpp"
 
+#include <fmt/format.h>
+
+#include "model/spec_limits.hpp"
 #include "model/yaml_section.hpp"
 
 namespace tutti {
 namespace {
-
-constexpr int max_blocks = 256;
-constexpr int max_width = 1 << 16;
-constexpr int max_vocabulary = 1 << 20;
-constexpr int max_kernel = 255;
-constexpr int min_mel_bins = 7;  // fewer leave nothing after two convolutions of kernel 3 and stride 2
-constexpr int max_mel_bins = 512;
-constexpr int max_frame_ms = 200;
 
 /// What the forward pass takes for granted.
 void check_architecture(const YamlSection& root, const YamlSection& encoder) {
@@ -30,54 +25,56 @@ void check_architecture(const YamlSection& root, const YamlSection& encoder) {
 void check_streaming(const YamlSection& encoder) {
   encoder.require("causal", false, true);
   const bool dynamic = encoder.boolean("use_dynamic_chunk").value_or(false);
-  if (!dynamic && encoder.integer("static_chunk_size", -1, max_width).value_or(0) <= 0) {
+  if (!dynamic && encoder.integer("static_chunk_size", -1, limits::max_width).value_or(0) <= 0) {
     encoder.refuse("use_dynamic_chunk", "false",
                    "true, or a positive static_chunk_size: the model was not trained for streaming");
   }
 }
 
 void read_encoder(const YamlSection& encoder, ConformerSpec& spec) {
-  spec.num_blocks = encoder.required_integer("num_blocks", 1, max_blocks);
-  spec.output_size = encoder.required_integer("output_size", 2, max_width);
-  spec.attention_heads = encoder.required_integer("attention_heads", 1, max_width);
-  spec.linear_units = encoder.required_integer("linear_units", 1, max_width);
-  if (spec.output_size % (2 * spec.attention_heads) != 0) {
-    encoder.refuse("output_size", std::to_string(spec.output_size),
-                   "a multiple of twice attention_heads, " + std::to_string(2 * spec.attention_heads));
-  }
-  spec.cnn_module_kernel = encoder.integer("cnn_module_kernel", 1, max_kernel).value_or(15);
-  if (spec.cnn_module_kernel % 2 == 0) {
-    encoder.refuse("cnn_module_kernel", std::to_string(spec.cnn_module_kernel), "an odd number");
-  }
+  spec.num_blocks = encoder.required_integer("num_blocks", 1, limits::max_blocks);
+  spec.output_size = encoder.required_integer("output_size", 2, limits::max_width);
+  spec.attention_heads = encoder.required_integer("attention_heads", 1, limits::max_width);
+  spec.linear_units = encoder.required_integer("linear_units", 1, limits::max_width);
+  spec.cnn_module_kernel = encoder.integer("cnn_module_kernel", 1, limits::max_kernel).value_or(15);
   spec.batch_norm =
       encoder.one_of("cnn_module_norm", "batch_norm", {"layer_norm", "batch_norm"}) == "batch_norm";
   const double eps = encoder.number("norm_eps").value_or(spec.norm_eps);
-  if (!(eps > 0 && eps < 1)) encoder.refuse("norm_eps", std::to_string(eps), "a number from 0 to 1");
+  if (!(eps >= limits::min_norm_eps && eps <= limits::max_norm_eps)) {
+    encoder.refuse("norm_eps", std::to_string(eps),
+                   fmt::format("a number from {} to {}", limits::min_norm_eps, limits::max_norm_eps));
+  }
   spec.norm_eps = static_cast<float>(eps);
+  if (const auto misfit = limits::find_misfit(spec)) {
+    encoder.refuse(misfit->key, misfit->value, misfit->accepted);
+  }
 }
 
 void read_features(const YamlSection& root, FbankOptions& fbank) {
   const YamlSection dataset = root.section("dataset_conf");
   dataset.one_of("feats_type", "fbank", {"fbank"});
-  fbank.sample_rate = dataset.section("resample_conf").integer("resample_rate", 16000, 16000).value_or(16000);
+  fbank.sample_rate = dataset.section("resample_conf")
+                          .integer("resample_rate", limits::sample_rate, limits::sample_rate)
+                          .value_or(limits::sample_rate);
   const YamlSection conf = dataset.section("fbank_conf");
-  fbank.num_mel_bins = conf.required_integer("num_mel_bins", min_mel_bins, max_mel_bins);
-  fbank.frame_length_ms = conf.required_integer("frame_length", 1, max_frame_ms);
-  fbank.frame_shift_ms = conf.required_integer("frame_shift", 1, max_frame_ms);
-  if (const auto bins = root.integer("input_dim", 1, max_mel_bins); bins && *bins != fbank.num_mel_bins) {
+  fbank.num_mel_bins = conf.required_integer("num_mel_bins", limits::min_mel_bins, limits::max_mel_bins);
+  fbank.frame_length_ms = conf.required_integer("frame_length", 1, limits::max_frame_ms);
+  fbank.frame_shift_ms = conf.required_integer("frame_shift", 1, limits::max_frame_ms);
+  if (const auto bins = root.integer("input_dim", 1, limits::max_mel_bins);
+      bins && *bins != fbank.num_mel_bins) {
     root.refuse("input_dim", std::to_string(*bins),
                 "dataset_conf.fbank_conf.num_mel_bins, " + std::to_string(fbank.num_mel_bins));
   }
 }
 
 void read_vocabulary(const YamlSection& root, ConformerSpec& spec) {
-  const auto output_dim = root.integer("output_dim", 1, max_vocabulary);
-  const auto vocab_size = root.integer("vocab_size", 1, max_vocabulary);
+  const auto output_dim = root.integer("output_dim", 1, limits::max_vocabulary);
+  const auto vocab_size = root.integer("vocab_size", 1, limits::max_vocabulary);
   if (output_dim && vocab_size && *output_dim != *vocab_size) {
     root.refuse("vocab_size", std::to_string(*vocab_size), "output_dim, " + std::to_string(*output_dim));
   }
   spec.vocab_size = output_dim ? *output_dim : vocab_size.value_or(0);
-  spec.blank_id = root.section("ctc_conf").integer("ctc_blank_id", 0, max_vocabulary).value_or(0);
+  spec.blank_id = root.section("ctc_conf").integer("ctc_blank_id", 0, limits::max_vocabulary).value_or(0);
 }
 
 std::string read_cmvn_file(const YamlSection& root) {

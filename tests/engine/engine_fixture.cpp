@@ -55,7 +55,7 @@ std::shared_ptr<const ConformerCtc> bundled_model() {
   static const std::shared_ptr<const ConformerCtc> model = [] {
     const auto ops = make_cpu_ops();
     return std::make_shared<const ConformerCtc>(
-        load_wenet_checkpoint(std::filesystem::path(TUTTI_MODELS) / "tutti-en-mini"), *ops,
+        load_wenet_checkpoint(std::filesystem::path(TUTTI_TEST_DATA) / "tutti-en-mini"), *ops,
         required_positions(EngineConfig{}));
   }();
   return model;

@@ -33,7 +33,7 @@ struct Said {
   bool operator==(const Said&) const = default;
 };
 
-/// The bundled model, loaded once for all tests of a program.
+/// The bundled model in float32, loaded once for all tests of a program.
 [[nodiscard]] std::shared_ptr<const ConformerCtc> bundled_model();
 
 [[nodiscard]] std::unique_ptr<Engine> make_engine(EngineConfig config = {});

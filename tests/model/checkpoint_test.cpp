@@ -48,8 +48,8 @@ TEST(WenetCheckpoint, LoadsTheLayerNormModelOfTheCurrentLayout) {
   EXPECT_EQ(checkpoint.weights.size(), 188U);
 }
 
-TEST(WenetCheckpoint, LoadsTheBundledModel) {
-  Checkpoint checkpoint = load_wenet_checkpoint(std::filesystem::path(TUTTI_MODELS) / "tutti-en-mini");
+TEST(WenetCheckpoint, LoadsTheSourceOfTheBundledModel) {
+  Checkpoint checkpoint = load_wenet_checkpoint(test_data / "tutti-en-mini");
   const ConformerSpec& spec = checkpoint.spec;
   EXPECT_EQ(checkpoint.name, "tutti-en-mini");
   EXPECT_EQ(checkpoint.units.size(), static_cast<size_t>(spec.vocab_size));

@@ -5,6 +5,7 @@
 #include <random>
 
 #include "config/result.hpp"
+#include "model/bfloat16.hpp"
 #include "tests/model/support/pickle_assembler.hpp"
 #include "tests/model/support/temp_directory.hpp"
 
@@ -140,8 +141,8 @@ TEST_F(Safetensors, RefusesToWriteOtherTypesOrToNowhere) {
   TensorMap tensors;
   tensors.emplace("bytes", host_tensor(DType::i8, {4}));
   EXPECT_THAT([&] { save_safetensors(directory_.path() / "x", tensors); },
-              ThrowsMessage<SetupError>(HasSubstr("'bytes' is neither F32 nor I32")));
-  EXPECT_THAT([&] { save_safetensors(directory_.path() / "none" / "x", {}); },
+              ThrowsMessage<SetupError>(HasSubstr("'bytes' is neither F32, I32 nor BF16")));
+  EXPECT_THAT([&] { save_safetensors(directory_.path() / "none" / "x", TensorMap{}); },
               ThrowsMessage<SetupError>(HasSubstr("none/x: cannot be written")));
 }
 
@@ -169,6 +170,49 @@ TEST_F(Safetensors, ReadsOrRefusesEveryMutationAndTruncation) {
       EXPECT_THAT(refusal.what(), StartsWith(file.string()));
     }
   }
+}
+
+TEST_F(Safetensors, MapsWhatItWroteWithoutACopy) {
+  const Tensor vector = host_tensor({3}, std::vector<float>{1, 2, 3});
+  const Tensor matrix = narrow_to_bfloat16(host_tensor({1, 3}, std::vector<float>{4, 5, 6}));
+  const auto file = directory_.path() / "x.safetensors";
+  // The odd number of two-byte elements would put what follows at half a float.
+  save_safetensors(file, TensorViewMap{{"a.weight", matrix}, {"b.bias", vector}});
+  WeightMap weights = map_safetensors(file);
+  const TensorViewMap views = weights.views();
+  EXPECT_EQ(views.at("a.weight").dtype, DType::bf16);
+  EXPECT_EQ(views.at("a.weight").shape, Shape({1, 3}));
+  EXPECT_EQ(weights.take("b.bias").data, views.at("b.bias").data);
+  EXPECT_THAT(std::vector<float>(weights.take("b.bias").f32(), weights.take("b.bias").f32() + 3),
+              ElementsAre(1, 2, 3));
+  EXPECT_EQ(weights.take("a.weight").f32()[2], 6);
+}
+
+TEST_F(Safetensors, StaysMappedWhenTheFileIsReplaced) {
+  const auto file = directory_.path() / "x.safetensors";
+  save_safetensors(file, TensorViewMap{{"a", host_tensor({1}, std::vector<float>{1})}});
+  WeightMap weights = map_safetensors(file);
+  std::filesystem::remove(file);
+  EXPECT_EQ(weights.take("a").f32()[0], 1);
+}
+
+TEST_F(Safetensors, RefusesToMapWhatItCannotUseInPlace) {
+  const auto expect_unmapped = [&](const std::string& header, size_t data_bytes, const std::string& part) {
+    const auto file = write(header, data_bytes);
+    EXPECT_THAT([&] { (void)map_safetensors(file); },
+                ThrowsMessage<SetupError>(AllOf(StartsWith(file.string() + ": "), HasSubstr(part))));
+  };
+  expect_unmapped(R"({"a":{"dtype":"I32","shape":[1],"data_offsets":[0,4]}})", 4,
+                  "'a' is of type 'I32'; F32 and BF16 are supported");
+  expect_refused(R"({"a":{"dtype":"BF16","shape":[1],"data_offsets":[0,2]}})", 2,
+                 "'a' is of type 'BF16'; F32 and I32 are supported");
+  expect_unmapped(R"({"a":{"dtype":"BF16","shape":[2],"data_offsets":[0,2]}})", 2, "its shape 2 needs 4");
+  expect_unmapped(R"({"a":{"dtype":"BF16","shape":[2],"data_offsets":[0,4]}})", 2,
+                  "'a' ends at byte 4 of 2 bytes of data");
+  std::string header =
+      R"({"a":{"dtype":"BF16","shape":[1],"data_offsets":[0,2]},"b":{"dtype":"F32","shape":[1],"data_offsets":[2,6]}})";
+  header.resize((header.size() + 7) / 8 * 8, ' ');
+  expect_unmapped(header, 6, "'b' does not lie at a multiple of 4 bytes");
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "config/result.hpp"
+#include "model/bfloat16.hpp"
 
 namespace tutti {
 namespace {
@@ -50,11 +51,31 @@ TEST(WeightMap, NamesAMissingTensor) {
   EXPECT_THAT([&] { (void)weights.take("c"); }, ThrowsMessage<SetupError>(StrEq("final.pt: 'c' is missing")));
 }
 
-TEST(WeightMap, RefusesTensorsThatAreNotFloat32) {
+TEST(WeightMap, RefusesTensorsThatAreNotFloats) {
   WeightMap weights("final.pt");
   weights.add("counter", host_tensor(DType::i32, {1}));
-  EXPECT_THAT([&] { (void)weights.take("counter"); },
-              ThrowsMessage<SetupError>(StrEq("final.pt: 'counter' is not of type float32")));
+  EXPECT_THAT(
+      [&] { (void)weights.take("counter"); },
+      ThrowsMessage<SetupError>(StrEq("final.pt: 'counter' is of neither type float32 nor bfloat16")));
+}
+
+TEST(WeightMap, WidensBfloat16WhenItIsTaken) {
+  WeightMap weights("model.safetensors");
+  weights.add("w", narrow_to_bfloat16(host_tensor({2, 1}, std::vector<float>{1.5F, -0.25F})));
+  EXPECT_EQ(weights.views().at("w").dtype, DType::bf16);
+  EXPECT_THROW((void)weights.take("w", {1, 2}), SetupError);
+  EXPECT_EQ(weights.views().at("w").dtype, DType::bf16) << "refused, not widened";
+  const TensorView taken = weights.take("w", {2, 1});
+  EXPECT_THAT(std::vector<float>(taken.f32(), taken.f32() + 2), ElementsAre(1.5F, -0.25F));
+  EXPECT_EQ(weights.take("w").data, taken.data) << "widened once";
+}
+
+TEST(WeightMap, HandsOutMemoryOfAnotherOwnerWithoutACopy) {
+  const auto owner = std::make_shared<const Tensor>(host_tensor({1}, std::vector<float>{7}));
+  WeightMap weights("model.safetensors");
+  weights.add("a", *owner, owner);
+  EXPECT_EQ(weights.take("a").data, owner->view().data);
+  EXPECT_EQ(owner.use_count(), 2);
 }
 
 TEST(WeightMap, RefusesANameThatIsAlreadyThere) {

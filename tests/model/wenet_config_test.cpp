@@ -108,7 +108,7 @@ TEST_F(WenetTrainYaml, RefusesOtherEncodersWithWhatIsAccepted) {
   expect_encoder_refused("cnn_module_norm: rms_norm",
                          "cnn_module_norm is 'rms_norm'; accepted: layer_norm, batch_norm");
   expect_encoder_refused("cnn_module_kernel: 14", "cnn_module_kernel is '14'; accepted: an odd number");
-  expect_encoder_refused("norm_eps: -1", "norm_eps is '-1.000000'; accepted: a number from 0 to 1");
+  expect_encoder_refused("norm_eps: -1", "norm_eps is '-1.000000'; accepted: a number from 1e-12 to 1");
 }
 
 TEST_F(WenetTrainYaml, RefusesModelsThatWereNotTrainedForStreaming) {

@@ -1,0 +1,18 @@
+#include "model/spec_limits.hpp"
+
+#include <fmt/format.h>
+
+namespace tutti::limits {
+
+std::optional<Misfit> find_misfit(const ConformerSpec& spec) {
+  if (const int step = 2 * spec.attention_heads; spec.output_size % step != 0) {
+    return Misfit{"output_size", std::to_string(spec.output_size),
+                  fmt::format("a multiple of twice attention_heads, {}", step)};
+  }
+  if (spec.cnn_module_kernel % 2 == 0) {
+    return Misfit{"cnn_module_kernel", std::to_string(spec.cnn_module_kernel), "an odd number"};
+  }
+  return std::nullopt;
+}
+
+}  // namespace tutti::limits
