@@ -20,8 +20,8 @@ struct Device {
 [[nodiscard]] std::string to_string(const Device& device);
 
 /// The devices that the configuration's `device` names: "cpu" (`cpu_owners` of them), "cuda:N", or "auto" (a
-/// GPU that can run the model when there is one, else the CPU). `note` receives one line for the log when a GPU
-/// was looked for and not taken. Throws SetupError when an explicitly named GPU cannot be used.
+/// GPU that can run the model when there is one, else the CPU). `note` receives one line for the log when a
+/// GPU was looked for and not taken. Throws SetupError when an explicitly named GPU cannot be used.
 [[nodiscard]] std::vector<Device> select_devices(std::string_view device, int cpu_owners, std::string& note);
 
 /// Throws SetupError when the device cannot be opened.

@@ -12,7 +12,8 @@ namespace tutti {
 
 enum class Activation : uint8_t { none, relu, swish };
 
-/// What one tick runs: the lanes' rows packed back to back, no gaps, lane i at [row_begin[i], row_begin[i+1]).
+/// What one tick runs: the lanes' rows packed back to back, no gaps, lane i at [row_begin[i],
+/// row_begin[i+1]).
 struct BatchLayout {
   std::span<const int32_t> row_begin;  ///< lanes + 1 entries, the first 0
   [[nodiscard]] int lanes() const { return static_cast<int>(row_begin.size()) - 1; }
@@ -66,8 +67,8 @@ struct Epilogue {
 /// frames that start at frame `cache_begin[i]` of its logical block 0; its new frames follow them. Logical
 /// block b lies in physical block block_table[i * table_width + b].
 struct PagedKv {
-  TensorView k;  ///< (blocks, block_size, n_kv_head, head_dim)
-  TensorView v;  ///< the same
+  TensorView k;                          ///< (blocks, block_size, n_kv_head, head_dim)
+  TensorView v;                          ///< the same
   std::span<const int32_t> block_table;  ///< lanes x table_width
   int table_width = 0;
   std::span<const int32_t> cache_seqlens;  ///< lanes
@@ -78,10 +79,10 @@ struct PagedKv {
 ///   score(i, j) = ((q_i + u) . k_j + (q_i + v) . p[pos(j)]) / sqrt(head_dim)
 /// (WeNet's "rel_pos" without a shift; see its RelPositionMultiHeadedAttention).
 struct AttentionInputs {
-  TensorView qkv;        ///< (rows, 3*D): queries, keys, values of the new frames
-  TensorView pos_bias_u; ///< (D)
-  TensorView pos_bias_v; ///< (D)
-  TensorView positions;  ///< (P, D): W_pos . pe, by position
+  TensorView qkv;         ///< (rows, 3*D): queries, keys, values of the new frames
+  TensorView pos_bias_u;  ///< (D)
+  TensorView pos_bias_v;  ///< (D)
+  TensorView positions;   ///< (P, D): W_pos . pe, by position
   /// Position of each lane's first new frame; its cached frames are the positions just before. lanes entries.
   std::span<const int32_t> first_position;
 };
@@ -96,9 +97,9 @@ struct FbankJob {
 /// The fused operations a streaming encoder is written against. An Ops belongs to one owner thread and holds
 /// its scratch memory; what it packs may be read by every Ops of the same kind of device.
 ///
-/// Row independence: every operation computes a row (or a lane) from that row's (lane's) own data with an order
-/// of operations that does not depend on how many rows there are or where it stands among them. Transcripts
-/// are bit-identical in any batch because of it.
+/// Row independence: every operation computes a row (or a lane) from that row's (lane's) own data with an
+/// order of operations that does not depend on how many rows there are or where it stands among them.
+/// Transcripts are bit-identical in any batch because of it.
 ///
 /// No operation allocates once an Ops was `reserve`d for the sizes it is used with. Shapes are the caller's
 /// duty (asserted, not reported): they come from the model, never from a client.
@@ -157,9 +158,10 @@ class Ops {
                                    std::span<const int32_t> slots, const TensorView& cache,
                                    const TensorView& extended) = 0;
 
-  /// GLU over the extended rows (extended rows, 2D), causal depthwise convolution, norm, swish: out (rows, D).
-  virtual void conv_module(const BatchLayout& layout, const TensorView& extended, const ConvModuleWeights& weights,
-                           float eps, const TensorView& out) = 0;
+  /// GLU over the extended rows (extended rows, 2D), causal depthwise convolution, norm, swish: out (rows,
+  /// D).
+  virtual void conv_module(const BatchLayout& layout, const TensorView& extended,
+                           const ConvModuleWeights& weights, float eps, const TensorView& out) = 0;
 
   /// Log-softmax in place over (rows, V), and the k largest of each row, largest first, the smaller id first
   /// among equals: ids (rows, k) i32, values (rows, k).
