@@ -23,9 +23,9 @@ struct ConformerSpec {
   float norm_eps = 1e-5F;
 };
 
-/// A checkpoint directory in memory.
+/// A model directory in memory.
 struct Checkpoint {
-  std::string name;  ///< the directory's own name
+  std::string name;  ///< the directory's own name; a bundle's is in its config.json
   ConformerSpec spec;
   WeightMap weights;
   std::vector<std::string> units;  ///< spelling by token id
