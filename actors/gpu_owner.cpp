@@ -39,9 +39,13 @@ Started start(Self self, const OwnerSetup& setup) {
 
 void arm(Self self) {
   GpuOwnerState& state = self->state;
-  if (state.tick_pending || !state.engine->has_work()) return;
-  state.tick_pending = true;
-  self->send(self, tick_atom_v);
+  if (state.tick_pending) {
+    ++state.ahead_of_tick;
+  } else if (state.engine->has_work()) {
+    state.tick_pending = true;
+    state.ahead_of_tick = 0;
+    self->send(self, tick_atom_v);
+  }
 }
 
 Admission admit(Self self, const StreamOptions& options, const StreamActor& stream) {
@@ -109,13 +113,12 @@ void send_updates(GpuOwnerState& state, std::span<const Update> updates) {
 void tick(Self self, Metrics& metrics) {
   GpuOwnerState& state = self->state;
   state.tick_pending = false;
+  metrics.owner_mailbox(state.ahead_of_tick);
   const Clock::time_point begin = Clock::now();
   send_updates(state, state.engine->tick());
   const EngineStats& stats = state.engine->stats();
   metrics.tick(std::chrono::duration<double>(Clock::now() - begin).count(), state.counted, stats);
   state.counted = stats;
-  // What came in while the tick ran is the most there will be.
-  metrics.owner_mailbox(static_cast<int64_t>(self->mailbox().size()));
   arm(self);
 }
 

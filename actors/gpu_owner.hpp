@@ -33,6 +33,7 @@ struct GpuOwnerState {
   std::unique_ptr<Engine> engine;
   std::vector<Seat> seats;  // by slot
   bool tick_pending = false;
+  int64_t ahead_of_tick = 0;                // messages that were in the mailbox before the pending tick
   EngineStats counted;                      // what the metrics know of
   std::vector<std::vector<Update>> outbox;  // by slot, while a tick's updates are sorted
   std::vector<int32_t> touched;             // slots with something in outbox

@@ -97,6 +97,7 @@ TEST_F(GpuOwnerTest, RunsWhatIsReadyAsOneTick) {
   system.run();
   EXPECT_THAT(metrics->text(), HasSubstr("tutti_ticks_total 1\n"));
   EXPECT_THAT(metrics->text(), HasSubstr("tutti_batch_size_sum 3\n"));
+  EXPECT_THAT(metrics->text(), HasSubstr("tutti_mailbox_high_water_messages{actor=\"owner\"} 2\n"));
 }
 
 TEST_F(GpuOwnerTest, TellsEachStreamItsOwnUpdates) {
