@@ -11,6 +11,7 @@ namespace tutti {
 void add_convert(CLI::App& app, int& exit_code);
 void add_models(CLI::App& app, int& exit_code);
 void add_serve(CLI::App& app, int& exit_code);
+void add_listen(CLI::App& app, int& exit_code);
 void add_transcribe(CLI::App& app, int& exit_code);
 void add_verify(CLI::App& app, int& exit_code);
 
