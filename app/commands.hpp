@@ -10,6 +10,7 @@ namespace tutti {
 /// `exit_code`. Errors are thrown (SetupError, std::invalid_argument) and reported by main.
 void add_convert(CLI::App& app, int& exit_code);
 void add_models(CLI::App& app, int& exit_code);
+void add_bench(CLI::App& app, int& exit_code);
 void add_serve(CLI::App& app, int& exit_code);
 void add_listen(CLI::App& app, int& exit_code);
 void add_transcribe(CLI::App& app, int& exit_code);

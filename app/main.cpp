@@ -16,6 +16,7 @@ int main(int argc, char** argv) {
   tutti::add_verify(app, exit_code);
   tutti::add_convert(app, exit_code);
   tutti::add_models(app, exit_code);
+  tutti::add_bench(app, exit_code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

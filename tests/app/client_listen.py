@@ -1,7 +1,8 @@
-"""Drives `tutti listen` against a running server, as a user would.
+"""Drives `tutti listen` and `tutti bench load` against a running server, as a user would.
 
 The environment is that of client_websockets.py.
 """
+import json
 import os
 import pathlib
 import pty
@@ -9,6 +10,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 
@@ -106,6 +108,36 @@ class ListenTest(unittest.TestCase):
         done = tutti("listen", self.url, str(SPEECH / "README.md"))
         self.assertEqual(done.returncode, 1)
         self.assertIn(b"README.md", done.stderr)
+
+    def test_a_load_of_streams_is_measured(self):
+        with tempfile.TemporaryDirectory() as directory:
+            for name in ("digit-34.flac", "digit-35.flac"):
+                os.symlink(SPEECH / name, pathlib.Path(directory) / name)
+            os.symlink(SPEECH / "transcripts.jsonl", pathlib.Path(directory) / "transcripts.jsonl")
+            done = tutti("bench", "load", "--url", self.url, "--streams", "3", "--seconds", "3",
+                         "--audio", directory, "--json")
+        self.assertEqual((done.returncode, done.stderr), (0, b""))
+        report = json.loads(done.stdout)
+        self.assertEqual((report["streams"], report["errors"]), (3, 0))
+        self.assertGreaterEqual(report["sessions"], 3)
+        self.assertGreater(report["final_ms"]["p50"], 0)
+        self.assertGreaterEqual(report["final_ms"]["p99"], report["final_ms"]["p50"])
+        self.assertIn("word_error_rate", report)
+
+
+class EngineBenchTest(unittest.TestCase):
+    def test_the_engine_bench_reports_every_figure(self):
+        done = tutti("bench", "engine", "--synthetic", "2x64x128h2v100", "--batch", "2", "--seconds", "1", "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        report = json.loads(done.stdout)
+        self.assertEqual(
+            list(report),
+            ["streams_per_core", "ms_per_stream_chunk", "gemm_ratio", "gemm_gflops", "features_ms", "decode_ms",
+             "max_logprob_diff", "rss_mb"],
+        )
+        self.assertLess(report["max_logprob_diff"], 1e-4)
+        self.assertTrue(all(value >= 0 for value in report.values()))
+        self.assertGreater(report["gemm_ratio"], 0)
 
 
 if __name__ == "__main__":

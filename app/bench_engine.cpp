@@ -1,0 +1,266 @@
+#include <fmt/format.h>
+#include <malloc.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <cmath>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "app/bench.hpp"
+#include "app/gemm_baseline.hpp"
+#include "app/logprob_check.hpp"
+#include "app/percentiles.hpp"
+#include "app/synthetic_model.hpp"
+#include "app/timed_ops.hpp"
+#include "config/json_writer.hpp"
+#include "config/result.hpp"
+#include "engine/engine.hpp"
+#include "gpu/device.hpp"
+#include "model/model_loader.hpp"
+
+namespace tutti {
+
+namespace {
+
+struct Options {
+  std::string synthetic = "12x256x2048h4v5000";
+  std::string model;
+  std::string weights = "fp32";
+  std::string decoder = "greedy";
+  int batch = 8;
+  int seconds = 10;
+  bool json = false;
+  bool breakdown = false;
+};
+
+/// Milliseconds per tick, one entry a tick.
+struct Samples {
+  std::vector<double> tick;
+  std::vector<double> features;
+  std::vector<double> decode;
+  std::vector<double> gemm;
+};
+
+struct Report {
+  double streams_per_core = 0;
+  double ms_per_stream_chunk = 0;
+  double gemm_ratio = 0;
+  double gemm_gflops = 0;
+  double features_ms = 0;
+  double decode_ms = 0;
+  double max_logprob_diff = 0;
+  double rss_mb = 0;
+};
+
+Checkpoint load(const Options& options) {
+  return options.model.empty() ? synthetic_checkpoint(parse_model_size(options.synthetic))
+                               : load_model(options.model);
+}
+
+double resident_mb() {
+  ::malloc_trim(0);  // what the references of the check left behind is not the model's
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("VmRSS:")) return std::stod(line.substr(6)) / 1024;
+  }
+  return 0;
+}
+
+/// An engine with a full batch of streams that always have the next chunk ready.
+class Treadmill {
+ public:
+  Treadmill(Engine& engine, int streams) : engine_(engine), rate_(engine.sample_rate()) {
+    constexpr int loop_seconds = 20;
+    for (int i = 0; i < streams; ++i) {
+      const auto key = engine.admit({});
+      if (!key) throw SetupError(key.error().message);
+      streams_.push_back(
+          {*key, pseudo_speech(rate_, int64_t{loop_seconds} * rate_, static_cast<uint32_t>(i)), 0});
+    }
+    // A window needs more than its stride; from here on a chunk of audio completes one.
+    feed(rate_ / 20);
+  }
+
+  /// One chunk of every stream; returns the tick's milliseconds.
+  double tick() {
+    feed(int64_t{engine_.chunk_ms()} * rate_ / 1000);
+    const auto start = Clock::now();
+    const int64_t lanes = engine_.stats().lanes;
+    (void)engine_.tick();
+    const double ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+    if (engine_.stats().lanes - lanes != static_cast<int64_t>(streams_.size())) {
+      throw std::logic_error("a tick did not run every stream");
+    }
+    if (engine_.stats().failed_streams > 0) throw std::logic_error("a stream ended by an error");
+    return ms;
+  }
+
+ private:
+  struct Fed {
+    StreamKey key;
+    std::vector<float> audio;
+    size_t position;
+  };
+
+  void feed(int64_t samples) {
+    for (Fed& stream : streams_) {
+      for (auto left = static_cast<size_t>(samples); left > 0;) {
+        const size_t count = std::min(left, stream.audio.size() - stream.position);
+        const auto fed = engine_.feed(stream.key, std::span(stream.audio).subspan(stream.position, count));
+        if (!fed) throw std::logic_error(fed.error().message);
+        stream.position = (stream.position + count) % stream.audio.size();
+        left -= count;
+      }
+    }
+  }
+
+  Engine& engine_;
+  int rate_;
+  std::vector<Fed> streams_;
+};
+
+/// Ticks and their bare matrix products in turn, so that whatever else the machine does meets both.
+Samples measure(Engine& engine, Treadmill& treadmill, GemmBaseline& gemms, int seconds) {
+  Samples samples;
+  const auto end = Clock::now() + std::chrono::seconds(seconds);
+  while (Clock::now() < end || samples.tick.empty()) {
+    const EngineStats before = engine.stats();
+    samples.tick.push_back(treadmill.tick());
+    samples.features.push_back(1000 * (engine.stats().feature_seconds - before.feature_seconds));
+    samples.decode.push_back(1000 * (engine.stats().decode_seconds - before.decode_seconds));
+    samples.gemm.push_back(1000 * gemms.run());
+  }
+  return samples;
+}
+
+Report summarize(const Samples& samples, const GemmBaseline& gemms, int chunk_ms, int batch) {
+  const double tick = percentile(samples.tick, 50);
+  const double gemm = percentile(samples.gemm, 50);
+  Report report;
+  report.ms_per_stream_chunk = tick / batch;
+  report.streams_per_core = chunk_ms / report.ms_per_stream_chunk;
+  report.gemm_ratio = tick / gemm;
+  report.gemm_gflops = gemms.flops() / (gemm * 1e6);
+  report.features_ms = percentile(samples.features, 50) / batch;
+  report.decode_ms = percentile(samples.decode, 50) / batch;
+  return report;
+}
+
+std::vector<std::pair<std::string_view, double>> entries(const Report& r) {
+  return {{"streams_per_core", r.streams_per_core},
+          {"ms_per_stream_chunk", r.ms_per_stream_chunk},
+          {"gemm_ratio", r.gemm_ratio},
+          {"gemm_gflops", r.gemm_gflops},
+          {"features_ms", r.features_ms},
+          {"decode_ms", r.decode_ms},
+          {"max_logprob_diff", r.max_logprob_diff},
+          {"rss_mb", r.rss_mb}};
+}
+
+void print(const Report& report, bool as_json) {
+  if (!as_json) {
+    for (const auto& [name, value] : entries(report)) fmt::print("{:<20} {:.4g}\n", name, value);
+    return;
+  }
+  JsonWriter json;
+  json.begin_object();
+  for (const auto& [name, value] : entries(report)) json.key(name).number(static_cast<float>(value));
+  fmt::print("{}\n", std::move(json.end_object()).take());
+}
+
+void print_breakdown(const TimedOps::Seconds& seconds, const Samples& samples, int batch) {
+  double tick = 0;
+  double decode = 0;
+  for (const double ms : samples.tick) tick += ms;
+  for (const double ms : samples.decode) decode += ms;
+  const auto chunks = static_cast<double>(samples.tick.size()) * batch;
+  const auto row = [&](std::string_view name, double ms) {
+    fmt::print("{:<20} {:7.3f} ms per stream-chunk {:5.1f} %\n", name, ms / chunks, 100 * ms / tick);
+  };
+  double rest = tick - decode;
+  for (size_t kind = 0; kind < seconds.size(); ++kind) {
+    row(TimedOps::names[kind], 1000 * seconds[kind]);
+    rest -= 1000 * seconds[kind];
+  }
+  row("decode", decode);
+  row("everything else", rest);
+}
+
+int bench(const Options& options) {
+  const LogprobCheck check(load(options), options.batch);
+  EngineConfig config;
+  config.device = "cpu";
+  config.decoder = options.decoder;
+  config.max_streams = options.batch;
+  config.max_batch_size = options.batch;
+  config.max_tick_ms = 10000;  // the batch is what is asked for, whatever it costs
+  std::unique_ptr<Ops> ops = open_device({});
+  const auto model = std::make_shared<const ConformerCtc>(load(options), *ops, required_positions(config));
+  std::cerr << fmt::format("tutti: {}, batch {}\n", ops->description(), options.batch);
+  const double difference = check.max_difference(model, open_device({}));
+  if (!std::isfinite(difference)) throw std::logic_error("a log-probability is not a number");
+
+  TimedOps::Seconds seconds{};
+  if (options.breakdown) ops = std::make_unique<TimedOps>(std::move(ops), seconds);
+  Engine engine(model, std::move(ops), config);
+  Treadmill treadmill(engine, options.batch);
+  for (int i = 0; i < config.num_left_chunks + 2; ++i) (void)treadmill.tick();
+  const double rss = resident_mb();
+
+  GemmBaseline gemms(model->spec(), config.chunk_size, options.batch);
+  gemms.choose_kernels(5);
+  seconds = {};
+  const Samples samples = measure(engine, treadmill, gemms, options.seconds);
+  Report report = summarize(samples, gemms, engine.chunk_ms(), options.batch);
+  report.max_logprob_diff = difference;
+  report.rss_mb = rss;
+  print(report, options.json);
+  if (options.breakdown) print_breakdown(seconds, samples, options.batch);
+  return 0;
+}
+
+}  // namespace
+
+void add_bench_engine(CLI::App& app, int& exit_code) {
+  const auto options = std::make_shared<Options>();
+  CLI::App* const command =
+      app.add_subcommand("engine", "One core's recognizer by itself: no sockets, no actors");
+  command->footer(
+      "Every stream always has its next chunk ready, so each tick is a full batch. Medians over the ticks "
+      "of:\n"
+      "  streams_per_core     a chunk's duration / ms_per_stream_chunk: real-time streams one core carries\n"
+      "  ms_per_stream_chunk  a tick / batch, features and decoding included\n"
+      "  gemm_ratio           a tick / its matrix products alone, in turn with the ticks: all layers' "
+      "weights in\n"
+      "                       order, for each shape the faster of a oneDNN primitive and the panel kernel\n"
+      "  gemm_gflops          of those products\n"
+      "  features_ms          of ms_per_stream_chunk; decode_ms likewise\n"
+      "  max_logprob_diff     from fp32 results of each stream alone, and from a double-precision CTC layer\n"
+      "  rss_mb               of a process with this model, before the comparison's own memory");
+  auto* const synthetic =
+      command->add_option("--synthetic", options->synthetic, "Size of a model with arbitrary weights")
+          ->capture_default_str();
+  command->add_option("--model", options->model, "A model directory instead")->excludes(synthetic);
+  command->add_option("--weights", options->weights, "Weight type")
+      ->check(CLI::IsMember({"fp32"}))
+      ->capture_default_str();
+  command->add_option("--decoder", options->decoder, "How tokens are chosen")
+      ->check(CLI::IsMember({"greedy", "prefix"}))
+      ->capture_default_str();
+  command->add_option("--batch", options->batch, "Streams in a tick")
+      ->check(CLI::Range(1, 256))
+      ->capture_default_str();
+  command->add_option("--seconds", options->seconds, "How long to measure")
+      ->check(CLI::Range(1, 3600))
+      ->capture_default_str();
+  auto* const json = command->add_flag("--json", options->json, "One JSON object");
+  command->add_flag("--breakdown", options->breakdown, "Also where the time of a tick goes")->excludes(json);
+  command->callback([options, &exit_code] { exit_code = bench(*options); });
+}
+
+}  // namespace tutti

@@ -1,0 +1,187 @@
+#include "app/gemm_baseline.hpp"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <map>
+#include <oneapi/dnnl/dnnl.hpp>
+#include <tuple>
+
+#include "app/percentiles.hpp"
+#include "gpu/cpu/panel_gemm.hpp"
+#include "gpu/cpu/row_test.hpp"
+#include "gpu/cpu/single_threaded.hpp"
+#include "model/conformer.hpp"
+
+namespace tutti {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr auto f32 = dnnl::memory::data_type::f32;
+using Tag = dnnl::memory::format_tag;
+
+const dnnl::engine& engine() {
+  static const dnnl::engine instance(dnnl::engine::kind::cpu, 0);
+  return instance;
+}
+
+/// Weights in the layout that oneDNN chooses for this number of rows.
+class OnednnProduct {
+ public:
+  OnednnProduct(const float* weight, int rows, int in, int out)
+      : plan_({{{rows, in}, f32, Tag::ab}, {{in, out}, f32, Tag::any}, {{rows, out}, f32, Tag::ab}},
+              engine()),
+        primitive_(plan_),
+        stream_(engine()),
+        weights_(plan_.weights_desc(), engine()) {
+    dnnl::memory given({{in, out}, f32, Tag::ba}, engine(), const_cast<float*>(weight));
+    dnnl::reorder(given, weights_).execute(stream_, given, weights_);
+  }
+
+  void run(const float* x, float* y) {
+    primitive_.execute(stream_, {{DNNL_ARG_SRC, {plan_.src_desc(), engine(), const_cast<float*>(x)}},
+                                 {DNNL_ARG_WEIGHTS, weights_},
+                                 {DNNL_ARG_DST, {plan_.dst_desc(), engine(), y}}});
+    stream_.wait();
+  }
+
+ private:
+  dnnl::matmul::primitive_desc plan_;
+  dnnl::matmul primitive_;
+  dnnl::stream stream_;
+  dnnl::memory weights_;
+};
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+}  // namespace
+
+/// One weight matrix under both kernels. It runs `repeats` times a tick: the second convolution goes lane by
+/// lane, over activations that its lane's first convolution has just written.
+class GemmBaseline::Product {
+ public:
+  using Shape = std::tuple<int, int, int>;
+
+  Product(int rows, int in, int out, int repeats, const float* weight, const cpu::GemmInput* convolution)
+      : rows_(rows),
+        in_(in),
+        out_(out),
+        repeats_(repeats),
+        convolution_(convolution == nullptr ? cpu::GemmInput{} : *convolution),
+        panel_(cpu::pack_panel_gemm({weight, nullptr, in, out})),
+        onednn_(weight, rows, in, out) {}
+
+  [[nodiscard]] Shape shape() const { return {rows_, in_, out_}; }
+  [[nodiscard]] double flops() const { return 2.0 * repeats_ * rows_ * in_ * out_; }
+  void use_onednn(bool onednn) { use_onednn_ = onednn; }
+
+  void run(const float* x, float* y, cpu::GemmScratch& scratch) {
+    const bool is_convolution = convolution_.run_length != 0;
+    cpu::GemmInput input = is_convolution ? convolution_ : cpu::GemmInput::matrix(x, in_);
+    input.base = x;
+    for (int i = 0; i < repeats_; ++i) {
+      if (use_onednn_) {
+        onednn_.run(x, y);
+      } else {
+        panel_->run(input, rows_, {.y = y}, scratch);
+      }
+    }
+  }
+
+ private:
+  int rows_;
+  int in_;
+  int out_;
+  int repeats_;
+  cpu::GemmInput convolution_;
+  std::unique_ptr<const cpu::PackedGemm> panel_;
+  OnednnProduct onednn_;
+  bool use_onednn_ = false;
+};
+
+GemmBaseline::GemmBaseline(const ConformerSpec& spec, int chunk_size, int lanes) {
+  const cpu::SingleThreaded scope;
+  const int d = spec.output_size;
+  const int rows = lanes * chunk_size;
+  const int bins1 = (spec.fbank.num_mel_bins - 1) / 2;
+  const int bins2 = (bins1 - 1) / 2;
+  const int conv_rows = chunk_size * bins2;
+  // Every weight matrix has D rows or D columns.
+  const auto widest =
+      static_cast<size_t>(std::max({spec.linear_units, 3 * d, bins2 * d, 9 * d, spec.vocab_size}));
+  const std::vector<float> weight = cpu::arbitrary_values(widest * static_cast<size_t>(d));
+
+  const auto add = [&](int m, int in, int out, int repeats = 1, const cpu::GemmInput* convolution = nullptr) {
+    products_.push_back(std::make_unique<Product>(m, in, out, repeats, weight.data(), convolution));
+  };
+  // As in the subsampling: 3 runs of 3 D values of a channels-last activation.
+  const cpu::GemmInput convolution{.base = nullptr,
+                                   .row_stride = 2 * d,
+                                   .group_rows = bins2,
+                                   .group_stride = int64_t{2} * bins1 * d,
+                                   .run_length = 3 * d,
+                                   .run_stride = int64_t{bins1} * d};
+  add(conv_rows, 9 * d, d, lanes, &convolution);
+  add(rows, bins2 * d, d);
+  for (int i = 0; i < spec.num_blocks; ++i) {
+    add(rows, d, spec.linear_units);
+    add(rows, spec.linear_units, d);
+    add(rows, d, 3 * d);
+    add(rows, d, d);
+    add(rows + lanes * (spec.cnn_module_kernel - 1), d, 2 * d);
+    add(rows, d, d);
+    add(rows, d, spec.linear_units);
+    add(rows, spec.linear_units, d);
+  }
+  add(rows, d, spec.vocab_size);
+
+  const size_t extended = static_cast<size_t>(rows + lanes * (spec.cnn_module_kernel - 1));
+  const size_t convolved = static_cast<size_t>(conv_rows) * static_cast<size_t>(9 * d);
+  input_ = cpu::arbitrary_values(std::max(extended * widest, convolved));
+  output_.resize(std::max(extended * widest, static_cast<size_t>(conv_rows) * static_cast<size_t>(d)));
+}
+
+GemmBaseline::~GemmBaseline() = default;
+
+std::vector<double> GemmBaseline::time_each(bool onednn) {
+  std::vector<double> times;
+  for (const auto& product : products_) {
+    product->use_onednn(onednn);
+    const auto start = Clock::now();
+    product->run(input_.data(), output_.data(), scratch_);
+    times.push_back(seconds_since(start));
+  }
+  return times;
+}
+
+void GemmBaseline::choose_kernels(int rounds) {
+  const cpu::SingleThreaded scope;
+  std::map<Product::Shape, std::array<std::vector<double>, 2>> times;
+  for (int round = 0; round < rounds; ++round) {
+    for (const bool onednn : {false, true}) {
+      const std::vector<double> taken = time_each(onednn);
+      for (size_t i = 0; i < taken.size(); ++i) times[products_[i]->shape()][onednn].push_back(taken[i]);
+    }
+  }
+  for (const auto& product : products_) {
+    const auto& [panel, onednn] = times[product->shape()];
+    product->use_onednn(percentile(onednn, 50) < percentile(panel, 50));
+  }
+}
+
+double GemmBaseline::run() {
+  const cpu::SingleThreaded scope;
+  const auto start = Clock::now();
+  for (const auto& product : products_) product->run(input_.data(), output_.data(), scratch_);
+  return seconds_since(start);
+}
+
+double GemmBaseline::flops() const {
+  double sum = 0;
+  for (const auto& product : products_) sum += product->flops();
+  return sum;
+}
+
+}  // namespace tutti

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "gpu/cpu/gemm.hpp"
+#include "model/checkpoint.hpp"
+
+namespace tutti {
+
+/// The matrix products of one tick and nothing else: as many weight matrices as the model has, each of its
+/// own shape, in the model's order, over the rows of `lanes` full chunks; without biases, activations or
+/// residuals. For each shape the faster of a oneDNN primitive made for exactly these rows and the panel
+/// kernel is used. What a tick takes longer than this is what the engine adds.
+class GemmBaseline {
+ public:
+  GemmBaseline(const ConformerSpec& spec, int chunk_size, int lanes);
+  ~GemmBaseline();
+
+  /// Times both kernels over the whole sequence, `rounds` times, and keeps the faster for each shape.
+  void choose_kernels(int rounds);
+  /// Runs the sequence once; returns its seconds.
+  double run();
+  [[nodiscard]] double flops() const;
+
+ private:
+  class Product;
+  [[nodiscard]] std::vector<double> time_each(bool onednn);
+
+  cpu::GemmScratch scratch_;
+  std::vector<float> input_;
+  std::vector<float> output_;
+  std::vector<std::unique_ptr<Product>> products_;
+};
+
+}  // namespace tutti
