@@ -36,8 +36,9 @@ GatewayActor::behavior_type gateway_actor(GatewayActor::stateful_pointer<Gateway
 /// The gateway as the network sees it: a stream actor for every session.
 class GatewayBridge final : public GatewayPort {
  public:
+  /// `endpoint` holds for streams whose client does not say when segments end.
   GatewayBridge(caf::actor_system& system, GatewayActor gateway, std::shared_ptr<Metrics> metrics,
-                int credit_ms);
+                int credit_ms, const EndpointRules& endpoint);
   std::unique_ptr<StreamPort> open_stream(std::string query, std::shared_ptr<SessionSink> sink) override;
 
  private:
@@ -45,6 +46,7 @@ class GatewayBridge final : public GatewayPort {
   GatewayActor gateway_;
   std::shared_ptr<Metrics> metrics_;
   int credit_ms_;
+  EndpointRules endpoint_;
   uint64_t run_id_;  // makes session names of two runs differ
   std::atomic<uint64_t> sessions_{0};
 };

@@ -59,11 +59,12 @@ uint64_t random_id() {
 }  // namespace
 
 GatewayBridge::GatewayBridge(caf::actor_system& system, GatewayActor gateway,
-                             std::shared_ptr<Metrics> metrics, int credit_ms)
+                             std::shared_ptr<Metrics> metrics, int credit_ms, const EndpointRules& endpoint)
     : system_(system),
       gateway_(std::move(gateway)),
       metrics_(std::move(metrics)),
       credit_ms_(credit_ms),
+      endpoint_(endpoint),
       run_id_(random_id()) {}
 
 std::unique_ptr<StreamPort> GatewayBridge::open_stream(std::string query, std::shared_ptr<SessionSink> sink) {
@@ -73,7 +74,8 @@ std::unique_ptr<StreamPort> GatewayBridge::open_stream(std::string query, std::s
                     .sink = std::move(sink),
                     .inbox = inbox,
                     .metrics = metrics_,
-                    .credit_ms = credit_ms_};
+                    .credit_ms = credit_ms_,
+                    .endpoint = endpoint_};
   StreamActor stream = system_.spawn(stream_actor, std::move(setup), gateway_);
   return std::make_unique<StreamBridge>(std::move(stream), std::move(inbox));
 }

@@ -24,11 +24,15 @@ RecognitionStream::~RecognitionStream() {
 }
 
 StreamOptions RecognitionStream::options() const {
+  const EndpointRules& server = setup_.endpoint;
   return {.stream_class = StreamClass::live,
           .interim = request_.interim,
           .words = request_.words,
-          .voice_events = false,
-          .endpoint = {}};
+          .voice_events = request_.vad_events,
+          .endpoint = {.silence_after_speech_ms =
+                           request_.endpoint_silence_ms.value_or(server.silence_after_speech_ms),
+                       .long_silence_ms = request_.long_silence_ms.value_or(server.long_silence_ms),
+                       .max_segment_ms = request_.max_segment_ms.value_or(server.max_segment_ms)}};
 }
 
 void RecognitionStream::open(StreamContext context) {
@@ -148,6 +152,12 @@ void RecognitionStream::on_updates(std::span<const Update> updates) {
 
 void RecognitionStream::on_update(const Update& update) {
   switch (update.kind) {
+    case Update::Kind::speech_started:
+      send_result(proto::SpeechStarted{.time = seconds(update.start_sample)}, update);
+      break;
+    case Update::Kind::speech_stopped:
+      send_result(proto::SpeechStopped{.time = seconds(update.start_sample)}, update);
+      break;
     case Update::Kind::partial:
       send_result(proto::Partial{.segment = update.segment,
                                  .text = update.text,
@@ -165,8 +175,6 @@ void RecognitionStream::on_update(const Update& update) {
       return close(CloseReason::normal, "");
     case Update::Kind::error:
       return fail({"recognition_failed", update.text}, CloseReason::internal);
-    case Update::Kind::speech_started:  // not asked for
-    case Update::Kind::speech_stopped:
     case Update::Kind::consumed:
       break;
   }

@@ -26,6 +26,7 @@ struct StreamSetup {
   std::shared_ptr<Inbox> inbox;
   std::shared_ptr<Metrics> metrics;
   int credit_ms = 4000;
+  EndpointRules endpoint = EndpointRules::none();  ///< where the client does not say
 };
 
 /// What a stream actor does with its messages: the client's audio and commands become calls of its lease, and

@@ -61,7 +61,7 @@ struct RecognitionService::Impl {
     });
     gateway = system.spawn(gateway_actor,
                            GatewaySetup{.placement = placement, .status = status, .grace = options.grace});
-    bridge = std::make_unique<GatewayBridge>(system, gateway, metrics, options.credit_ms);
+    bridge = std::make_unique<GatewayBridge>(system, gateway, metrics, options.credit_ms, options.endpoint);
   }
 
   // Streams first, while there is an owner to take their leases back. The system waits for actors, and an

@@ -13,6 +13,7 @@ namespace tutti {
 struct ServiceOptions {
   std::vector<OwnerSetup> owners;  ///< one a device
   int credit_ms = 4000;
+  EndpointRules endpoint = EndpointRules::none();  ///< of streams whose client does not say
   std::chrono::seconds grace{10};
   int worker_threads = 1;  ///< for all actors but the owners, which have a thread each
 };

@@ -97,6 +97,9 @@ void serve(const ServerConfig& config) {
   const auto metrics = std::make_shared<Metrics>();
   RecognitionService service({.owners = plan_owners(config, plan, cores, metrics),
                               .credit_ms = config.credit_ms,
+                              .endpoint = {.silence_after_speech_ms = config.engine.endpoint_silence_ms,
+                                           .long_silence_ms = config.engine.endpoint_long_silence_ms,
+                                           .max_segment_ms = config.engine.max_segment_ms},
                               .grace = std::chrono::seconds(config.grace_s),
                               .worker_threads = plan.workers},
                              metrics);

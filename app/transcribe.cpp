@@ -19,7 +19,8 @@ namespace {
 struct Options {
   std::vector<std::string> files;
   std::string model;
-  std::string decoder = "greedy";
+  std::string decoder = EngineConfig{}.decoder;
+  int beam = EngineConfig{}.beam;
   bool json = false;
 };
 
@@ -48,6 +49,7 @@ std::string json_line(const Transcript& t) {
 int transcribe(const Options& options) {
   EngineConfig config;
   config.decoder = options.decoder;
+  config.beam = options.beam;
   config.max_tick_ms = 1000;  // nobody waits for a single chunk here: wide ticks are the cheapest
   std::unique_ptr<Ops> ops = open_device({});
   const auto model = std::make_shared<const ConformerCtc>(load_model(model_directory(options.model)), *ops,
@@ -85,8 +87,13 @@ void add_transcribe(CLI::App& app, int& exit_code) {
       "Exit status 1 when a file could not be transcribed; the others still are.");
   command->add_option("files", options->files, "Audio files")->required();
   command->add_option("--model", options->model, "Model directory (default: the bundled English model)");
-  command->add_option("--decoder", options->decoder, "How tokens are chosen: greedy")
-      ->check(CLI::IsMember({"greedy"}))
+  command
+      ->add_option("--decoder", options->decoder,
+                   "How tokens are chosen: prefix (a beam of hypotheses) or greedy")
+      ->check(CLI::IsMember({"prefix", "greedy"}))
+      ->capture_default_str();
+  command->add_option("--beam", options->beam, "Hypotheses that prefix keeps, 1 to 64")
+      ->check(CLI::Range(1, 64))
       ->capture_default_str();
   command->add_flag(
       "--json", options->json,

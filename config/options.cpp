@@ -104,6 +104,14 @@ constexpr ConfigOption table[] = {
      number<&EngineConfig::max_buffered_ms>(1000, 600000)},
     {"engine.decoder", "Search over the model's output.",
      ChoiceField{member<&EngineConfig::decoder>, decoders}},
+    {"engine.beam", "Prefixes that the prefix decoder keeps.", number<&EngineConfig::beam>(1, 64)},
+    {"engine.endpoint_silence_ms", "Silence after speech that ends a segment; 0 is never.",
+     number<&EngineConfig::endpoint_silence_ms>(0, 600000)},
+    {"engine.endpoint_long_silence_ms",
+     "Silence without speech after which a segment starts anew; 0 is never.",
+     number<&EngineConfig::endpoint_long_silence_ms>(0, 600000)},
+    {"engine.max_segment_ms", "A longer segment is closed with reason \"length\"; 0 is never.",
+     number<&EngineConfig::max_segment_ms>(0, 3600000)},
 };
 
 template <class... Handlers>

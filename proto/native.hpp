@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -19,7 +20,12 @@ struct StreamRequest {
   int sample_rate = 16000;
   bool interim = true;
   bool words = true;
+  bool vad_events = false;
   OutputFormat output = OutputFormat::json;
+  // When a segment ends by itself, in milliseconds; 0 = never, not given = as the server does.
+  std::optional<int> endpoint_silence_ms;
+  std::optional<int> long_silence_ms;
+  std::optional<int> max_segment_ms;
 };
 
 /// The query string of the request target, percent-decoded. Fails with bad_encoding, bad_sample_rate,
@@ -48,6 +54,12 @@ struct Ready {
   int sample_rate = 16000;  ///< of the audio the client sends
   int chunk_ms = 640;
 };
+struct SpeechStarted {
+  double time = 0;  ///< seconds since the stream's first sample
+};
+struct SpeechStopped {
+  double time = 0;
+};
 struct Partial {
   int segment = 0;
   std::string text;
@@ -72,10 +84,10 @@ struct ErrorEvent {
   Error error;
   bool fatal = false;
 };
-using ServerEvent = std::variant<Ready, Partial, Final, Done, ErrorEvent>;
+using ServerEvent = std::variant<Ready, SpeechStarted, SpeechStopped, Partial, Final, Done, ErrorEvent>;
 
-/// One WebSocket text message. In text form Ready and Done are empty (nothing is sent), a partial is "~
-/// TEXT", a final is "TEXT" and an error is "! MESSAGE".
+/// One WebSocket text message. In text form a partial is "~ TEXT", a final is "TEXT", an error is "! MESSAGE"
+/// and everything else is empty (nothing is sent).
 [[nodiscard]] std::string write_event(const ServerEvent& event, OutputFormat format);
 
 }  // namespace tutti::proto

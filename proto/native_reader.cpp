@@ -94,6 +94,40 @@ Result<void> read_words(const std::string& value, StreamRequest& request) {
   return read_flag("words", value, request.words);
 }
 
+Result<void> read_vad_events(const std::string& value, StreamRequest& request) {
+  return read_flag("vad_events", value, request.vad_events);
+}
+
+constexpr int longest_silence_ms = 600'000;
+constexpr int longest_segment_ms = 3'600'000;
+
+Result<void> read_duration(std::string_view name, const std::string& value, int longest,
+                           std::string_view else_accepted, std::optional<int>& duration) {
+  const auto milliseconds = parse_int(value);
+  if (!milliseconds || *milliseconds < 0 || *milliseconds > longest) {
+    return fail("bad_parameter", fmt::format("{} is {}; accepted are {}milliseconds from 0 (never) to {}",
+                                             name, shown(value), else_accepted, longest));
+  }
+  duration = *milliseconds;
+  return {};
+}
+
+Result<void> read_endpointing(const std::string& value, StreamRequest& request) {
+  if (value == "false") {
+    request.endpoint_silence_ms = 0;
+    return {};
+  }
+  return read_duration("endpointing", value, longest_silence_ms, "false and ", request.endpoint_silence_ms);
+}
+
+Result<void> read_long_silence(const std::string& value, StreamRequest& request) {
+  return read_duration("long_silence", value, longest_silence_ms, "", request.long_silence_ms);
+}
+
+Result<void> read_max_segment(const std::string& value, StreamRequest& request) {
+  return read_duration("max_segment", value, longest_segment_ms, "", request.max_segment_ms);
+}
+
 Result<void> read_output(const std::string& value, StreamRequest& request) {
   if (value == "json") {
     request.output = OutputFormat::json;
@@ -111,10 +145,17 @@ struct Parameter {
 };
 
 constexpr std::array known_parameters = {
-    Parameter{"encoding", read_encoding}, Parameter{"sample_rate", read_sample_rate},
-    Parameter{"channels", read_channels}, Parameter{"channel", read_channel},
-    Parameter{"interim", read_interim},   Parameter{"words", read_words},
+    Parameter{"encoding", read_encoding},
+    Parameter{"sample_rate", read_sample_rate},
+    Parameter{"channels", read_channels},
+    Parameter{"channel", read_channel},
+    Parameter{"interim", read_interim},
+    Parameter{"words", read_words},
     Parameter{"format", read_output},
+    Parameter{"endpointing", read_endpointing},
+    Parameter{"long_silence", read_long_silence},
+    Parameter{"max_segment", read_max_segment},
+    Parameter{"vad_events", read_vad_events},
 };
 
 /// The one member called "type". A second one is refused, because readers disagree on which of the two
@@ -156,6 +197,11 @@ Result<StreamRequest> parse_stream_request(std::string_view query) {
                 fmt::format("channel is {} but the audio has {} channel{}; accepted is 0 to {}",
                             request.format.picked_channel, request.format.channels,
                             request.format.channels == 1 ? "" : "s", request.format.channels - 1));
+  }
+  // Who wants no endpoints wants one segment: the other rules then hold only where they are asked for.
+  if (request.endpoint_silence_ms == 0) {
+    request.long_silence_ms = request.long_silence_ms.value_or(0);
+    request.max_segment_ms = request.max_segment_ms.value_or(0);
   }
   return request;
 }

@@ -26,6 +26,12 @@ struct JsonMembers {
     json.key("type").string("ready").key("session").string(ready.session).key("model").string(ready.model);
     json.key("sample_rate").integer(ready.sample_rate).key("chunk_ms").integer(ready.chunk_ms);
   }
+  void operator()(const SpeechStarted& event) const {
+    json.key("type").string("speech_started").key("time").decimal(event.time);
+  }
+  void operator()(const SpeechStopped& event) const {
+    json.key("type").string("speech_stopped").key("time").decimal(event.time);
+  }
   void operator()(const Partial& partial) const {
     json.key("type")
         .string("partial")
@@ -64,6 +70,8 @@ std::string line(std::string_view mark, std::string_view text) {
 
 struct TextLine {
   std::string operator()(const Ready&) const { return {}; }
+  std::string operator()(const SpeechStarted&) const { return {}; }
+  std::string operator()(const SpeechStopped&) const { return {}; }
   std::string operator()(const Partial& partial) const { return line("~ ", partial.text); }
   std::string operator()(const Final& final) const { return line("", final.text); }
   std::string operator()(const Done&) const { return {}; }

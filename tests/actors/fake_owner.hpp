@@ -15,8 +15,9 @@ namespace tutti::test {
 struct OwnerLog {
   int max_streams = 8;
   int admitted = 0;
-  std::vector<StreamActor> streams;  // by slot
-  std::vector<float> samples;        // of all streams
+  std::vector<StreamActor> streams;    // by slot
+  std::vector<StreamOptions> options;  // by slot
+  std::vector<float> samples;          // of all streams
   int feeds = 0;
   int64_t unconsumed = 0;
   int64_t most_unconsumed = 0;
@@ -42,6 +43,7 @@ inline GpuOwner::behavior_type fake_owner(GpuOwner::pointer self, std::shared_pt
         if (log->admitted == log->max_streams) return fail("full", "no slot is free");
         const StreamKey key{log->admitted++, 1};
         log->streams.push_back(stream);
+        log->options.push_back(options);
         return std::make_shared<StreamContext>(GpuOwner{self}, key, options, fake_info(log->max_streams));
       },
       [log](feed_atom, StreamKey, const AudioSamples& audio) {

@@ -92,6 +92,20 @@ TEST_F(ServiceTest, RecognizesManyStreamsAtOnceAsTheReferenceDoesEach) {
   }
 }
 
+TEST_F(ServiceTest, EndsSegmentsAndTellsOfSpeechAsTheClientAsks) {
+  RecognitionService service(options(1), metrics);
+  Client client(service.gateway(), "interim=false&endpointing=500&vad_events=true");
+  for (int i = 0; i < 2; ++i) {
+    client.send(pcm(clip("libri-02.flac")));
+    client.send(std::vector<std::byte>(2 * 2 * 16000));
+  }
+  client.send_text(R"({"type":"eof"})");
+  const RecordingSink& sink = client.wait_until_closed();
+  EXPECT_GE(sink.count("\"endpoint\""), 2);
+  EXPECT_GE(sink.count("\"speech_started\""), 2);
+  EXPECT_EQ(sink.count("\"speech_started\""), sink.count("\"speech_stopped\""));
+}
+
 TEST_F(ServiceTest, TakesAnUploadLargerThanItsCreditInOneMessage) {
   RecognitionService service(options(1), metrics);
   Client client(service.gateway(), "format=text&interim=false");
@@ -104,7 +118,9 @@ TEST_F(ServiceTest, TakesAnUploadLargerThanItsCreditInOneMessage) {
 }
 
 TEST_F(ServiceTest, EndsASegmentWhereTheSpeakerPauses) {
-  RecognitionService service(options(1), metrics);
+  ServiceOptions pausing = options(1);
+  pausing.endpoint = EndpointRules{};
+  RecognitionService service(pausing, metrics);
   Client client(service.gateway(), "interim=false");
   for (int i = 0; i < 2; ++i) {
     client.send(pcm(clip("libri-06.flac")));

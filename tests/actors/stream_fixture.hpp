@@ -41,7 +41,7 @@ class ActorTest : public testing::Test {
     gateway = system->spawn(
         gateway_actor,
         GatewaySetup{.placement = placement, .status = status, .grace = std::chrono::seconds(10)});
-    bridge = std::make_unique<GatewayBridge>(*system, gateway, metrics, credit_ms);
+    bridge = std::make_unique<GatewayBridge>(*system, gateway, metrics, credit_ms, EndpointRules{});
   }
 
   void TearDown() override {

@@ -45,6 +45,39 @@ TEST_F(StreamTest, RefusesARequestItCannotRead) {
   EXPECT_EQ(log().admitted, 0);
 }
 
+TEST_F(StreamTest, EndsSegmentsAsTheServerDoesWhereItsClientDoesNotSay) {
+  open();
+  open("endpointing=300&vad_events=true&interim=false");
+  open("endpointing=false&max_segment=9000");
+  const EndpointRules server;
+  const auto& options = log().options;
+  EXPECT_EQ(options[0].endpoint.silence_after_speech_ms, server.silence_after_speech_ms);
+  EXPECT_EQ(options[0].endpoint.long_silence_ms, server.long_silence_ms);
+  EXPECT_EQ(options[0].endpoint.max_segment_ms, server.max_segment_ms);
+  EXPECT_FALSE(options[0].voice_events);
+  EXPECT_EQ(options[1].endpoint.silence_after_speech_ms, 300);
+  EXPECT_EQ(options[1].endpoint.max_segment_ms, server.max_segment_ms);
+  EXPECT_TRUE(options[1].voice_events);
+  EXPECT_EQ(options[2].endpoint.silence_after_speech_ms, 0);
+  EXPECT_EQ(options[2].endpoint.long_silence_ms, 0);
+  EXPECT_EQ(options[2].endpoint.max_segment_ms, 9000);
+}
+
+TEST_F(StreamTest, TellsWhenSpeechStartsAndStops) {
+  const Session session = open("vad_events=true");
+  Update update;
+  update.kind = Update::Kind::speech_started;
+  update.start_sample = 4000;
+  send_update(stream(), update);
+  update.kind = Update::Kind::speech_stopped;
+  update.start_sample = 20000;
+  send_update(stream(), update);
+  system.run();
+  ASSERT_EQ(session.sink->messages.size(), 3U);
+  EXPECT_EQ(session.sink->messages[1], R"({"type":"speech_started","time":0.25})");
+  EXPECT_EQ(session.sink->messages[2], R"({"type":"speech_stopped","time":1.25})");
+}
+
 TEST_F(StreamTest, FeedsAudioAndReturnsCreditAsItIsConsumed) {
   Session session = open();
   session.port->on_audio(silence(32000));

@@ -62,6 +62,7 @@ std::shared_ptr<const ConformerCtc> bundled_model() {
 }
 
 std::unique_ptr<Engine> make_engine(EngineConfig config) {
+  config.decoder = "greedy";
   return std::make_unique<Engine>(bundled_model(), make_cpu_ops(), config);
 }
 

@@ -36,6 +36,7 @@ struct Said {
 /// The bundled model in float32, loaded once for all tests of a program.
 [[nodiscard]] std::shared_ptr<const ConformerCtc> bundled_model();
 
+/// Decodes greedily, as the expected transcripts were.
 [[nodiscard]] std::unique_ptr<Engine> make_engine(EngineConfig config = {});
 
 /// Samples of a 16 kHz clip of tests/data/speech.

@@ -12,6 +12,7 @@ using testing::ElementsAre;
 
 TEST(Isolation, AStreamThatComputesSomethingNotFiniteEndsAloneAndItsMemoryHarmsNobodyAfter) {
   EngineConfig config;
+  config.decoder = "greedy";
   config.max_streams = 3;
   const auto engine =
       std::make_unique<Engine>(bundled_model(), std::make_unique<PoisoningOps>(make_cpu_ops()), config);

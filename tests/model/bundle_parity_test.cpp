@@ -20,6 +20,7 @@ const std::filesystem::path test_data = TUTTI_TEST_DATA;
 
 std::unique_ptr<Engine> engine_of(const std::filesystem::path& directory) {
   EngineConfig config;
+  config.decoder = "greedy";
   auto ops = make_cpu_ops();
   const auto model =
       std::make_shared<const ConformerCtc>(load_model(directory), *ops, required_positions(config));

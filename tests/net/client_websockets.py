@@ -21,17 +21,20 @@ import websockets
 SPEECH = pathlib.Path(os.environ["TEST_SPEECH"])
 FRAME_BYTES = 640  # 20 ms of 16 kHz s16le
 CLIENTS = 32
+# Only the end of the audio ends a segment, as in the expected transcripts.
+ONE_SEGMENT = "endpointing=false"
 # Where the two best tokens of a frame are this close, another correct implementation may choose the other.
 UNDECIDED_GAP = 1e-4
 
 
 class Server:
-    """`tutti serve` on a free port."""
+    """`tutti serve` on a free port, decoding greedily as the expected transcripts were."""
 
-    def __init__(self):
+    def __init__(self, *options):
         self.log = tempfile.TemporaryFile(mode="w+")
         self.process = subprocess.Popen(
-            [os.environ["TEST_PROGRAM"], "serve", "--bind", "127.0.0.1:0", "--model", os.environ["TEST_MODEL"]],
+            [os.environ["TEST_PROGRAM"], "serve", "--bind", "127.0.0.1:0", "--model", os.environ["TEST_MODEL"],
+             "--decoder", "greedy", *options],
             stdin=subprocess.DEVNULL,
             stderr=self.log,
         )
@@ -66,7 +69,7 @@ class Server:
         assert found, f"/metrics has no {name}"
         return float(found[1])
 
-    def connect(self, query=""):
+    def connect(self, query=ONE_SEGMENT):
         return websockets.connect(f"ws://{self.address}/v1/stream?{query}", max_size=None, open_timeout=60)
 
     def terminate(self):
@@ -134,7 +137,7 @@ def transcript(events):
     return " ".join(event["text"] for event in finals(events) if event["text"])
 
 
-async def recognize(server, audio, query="", frame_bytes=FRAME_BYTES):
+async def recognize(server, audio, query=ONE_SEGMENT, frame_bytes=FRAME_BYTES):
     """Streams a whole clip, then returns every event the server sent and the close code."""
     async with server.connect(query) as ws:
         receiver = asyncio.create_task(receive(ws))
@@ -202,6 +205,17 @@ class ClientTest(AsyncTest):
         self.assertEqual({event["type"] for event in events}, {"ready", "final", "done"})
         self.assertNotIn("words", events[-2])
 
+    async def test_pauses_end_segments_and_voice_events_frame_them(self):
+        audio = decode(SPEECH / "libri-02.flac") + bytes(2 * 32000)
+        events, _ = await recognize(self.server, 2 * audio, "interim=false&endpointing=500&vad_events=true")
+        self.assertGreaterEqual([final["reason"] for final in finals(events)].count("endpoint"), 2)
+        voice = [event for event in events if event["type"].startswith("speech_")]
+        self.assertGreaterEqual(len(voice), 4)
+        for at, event in enumerate(voice):
+            self.assertEqual(event["type"], ("speech_started", "speech_stopped")[at % 2])
+        times = [event["time"] for event in voice]
+        self.assertEqual(times, sorted(times))
+
     async def test_frames_of_any_size_give_the_same_transcript(self):
         audio, text = self.clip("ocean-27.flac")
         for frame_bytes in (7, 1001, 64000):
@@ -219,7 +233,7 @@ class ClientTest(AsyncTest):
             ("encoding=pcm_s16le&channels=2", stereo),
             ("channels=2&channel=1", right),
         ):
-            events, code = await recognize(self.server, encoded, query)
+            events, code = await recognize(self.server, encoded, f"{query}&{ONE_SEGMENT}")
             self.assertEqual((transcript(events), code), (text, 1000), query)
 
     async def test_telephone_audio_is_accepted(self):
@@ -231,7 +245,7 @@ class ClientTest(AsyncTest):
 
     async def test_text_format_sends_plain_lines(self):
         audio, text = self.clip("libri-06.flac")
-        async with self.server.connect("format=text") as ws:
+        async with self.server.connect(f"format=text&{ONE_SEGMENT}") as ws:
             await ws.send("junk")
             self.assertRegex(await ws.recv(), "^! .*JSON")
             receiver = asyncio.create_task(receive_messages(ws))

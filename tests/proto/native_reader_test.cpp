@@ -49,6 +49,39 @@ TEST(StreamRequest, ReadsEveryParameter) {
   EXPECT_EQ(request->output, OutputFormat::text);
 }
 
+TEST(StreamRequest, LeavesEndpointsToTheServerUnlessTheyAreGiven) {
+  const auto untold = parse_stream_request("");
+  EXPECT_EQ(untold->endpoint_silence_ms, std::nullopt);
+  EXPECT_EQ(untold->long_silence_ms, std::nullopt);
+  EXPECT_EQ(untold->max_segment_ms, std::nullopt);
+  EXPECT_FALSE(untold->vad_events);
+  const auto told = parse_stream_request("endpointing=300&long_silence=0&max_segment=20000&vad_events=true");
+  ASSERT_TRUE(told) << message_of(told);
+  EXPECT_EQ(told->endpoint_silence_ms, 300);
+  EXPECT_EQ(told->long_silence_ms, 0);
+  EXPECT_EQ(told->max_segment_ms, 20000);
+  EXPECT_TRUE(told->vad_events);
+}
+
+TEST(StreamRequest, WithoutEndpointingKeepsOnlyTheRulesAskedFor) {
+  for (const char* query : {"endpointing=false&max_segment=9000", "max_segment=9000&endpointing=0"}) {
+    const auto request = parse_stream_request(query);
+    ASSERT_TRUE(request) << message_of(request);
+    EXPECT_EQ(request->endpoint_silence_ms, 0);
+    EXPECT_EQ(request->long_silence_ms, 0);
+    EXPECT_EQ(request->max_segment_ms, 9000);
+  }
+}
+
+TEST(StreamRequest, SaysWhichDurationsItAccepts) {
+  for (const char* query : {"endpointing=", "endpointing=true", "endpointing=-1", "endpointing=600001",
+                            "long_silence=false", "max_segment=1.5", "vad_events=9"}) {
+    EXPECT_EQ(code_of(parse_stream_request(query)), "bad_parameter") << query;
+  }
+  EXPECT_EQ(message_of(parse_stream_request("endpointing=soon")),
+            "endpointing is \"soon\"; accepted are false and milliseconds from 0 (never) to 600000");
+}
+
 TEST(StreamRequest, DecodesPercentEscapesInNamesAndValues) {
   const auto request = parse_stream_request("%65ncoding=pcm%5Ff32le&sample%5frate=%348000");
   ASSERT_TRUE(request) << message_of(request);

@@ -28,6 +28,13 @@ TEST(NativeWriter, WritesReady) {
             R"({"type":"ready","session":"s-1","model":"tutti-en-mini","sample_rate":16000,"chunk_ms":640})");
 }
 
+TEST(NativeWriter, WritesVoiceEventsInJsonOnly) {
+  EXPECT_EQ(json(SpeechStarted{0.32}), R"({"type":"speech_started","time":0.32})");
+  EXPECT_EQ(json(SpeechStopped{1.92}), R"({"type":"speech_stopped","time":1.92})");
+  EXPECT_EQ(text(SpeechStarted{0.32}), "");
+  EXPECT_EQ(text(SpeechStopped{1.92}), "");
+}
+
 TEST(NativeWriter, WritesPartial) {
   EXPECT_EQ(json(Partial{0, "HELLO WOR", 0.32, 1.28}),
             R"({"type":"partial","segment":0,"text":"HELLO WOR","start":0.32,"end":1.28})");
