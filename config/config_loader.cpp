@@ -75,10 +75,19 @@ class Loader {
              fmt::format("at most engine.max_buffered_ms = {} (from {})", config_.engine.max_buffered_ms,
                          source("engine.max_buffered_ms")));
     }
+    require_both("server.tls_certificate", config_.tls_certificate, "server.tls_key", config_.tls_key);
+    require_both("server.tls_key", config_.tls_key, "server.tls_certificate", config_.tls_certificate);
     return config_;
   }
 
  private:
+  void require_both(std::string_view name, const std::string& value, std::string_view other,
+                    const std::string& other_value) const {
+    if (!value.empty() && other_value.empty()) {
+      refuse(name, value, source(name), fmt::format("{} beside it: TLS needs both", other));
+    }
+  }
+
   void read_table(const std::string& path, const std::string& prefix, const toml::table& table) {
     for (const auto& [key, node] : table) {
       const std::string name = prefix + std::string(key.str());
@@ -106,12 +115,14 @@ class Loader {
 
   void set_node(const ConfigOption& option, const toml::node& node, const std::string& place) {
     const bool is_number = std::holds_alternative<WholeNumberField>(option.value);
-    if (is_number ? !node.is_integer() : !node.is_string()) {
+    const bool is_switch = std::holds_alternative<SwitchField>(option.value);
+    if (is_number ? !node.is_integer() : is_switch ? !node.is_boolean() : !node.is_string()) {
       refuse(option.name, print(node), place,
              fmt::format("{}, not {}", option.accepted(), describe(node.type())));
     }
-    const bool accepted = is_number ? option.set_number(config_, **node.as_integer())
-                                    : option.set_text(config_, **node.as_string());
+    const bool accepted = is_number   ? option.set_number(config_, **node.as_integer())
+                          : is_switch ? option.set_switch(config_, **node.as_boolean())
+                                      : option.set_text(config_, **node.as_string());
     if (!accepted) refuse(option.name, print(node), place, option.accepted());
     sources_[option.name] = place;
   }

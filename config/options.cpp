@@ -60,6 +60,14 @@ constexpr int no_limit = std::numeric_limits<int>::max();
 constexpr ConfigOption table[] = {
     {"server.bind", "Address and port to listen on.",
      TextField{member<&ServerConfig::bind>, is_address, "HOST:PORT, such as 127.0.0.1:8080 or [::]:8080"}},
+    {"server.api_keys_file", "Who is let in, as `tutti keygen` writes it; empty is everybody.",
+     TextField{member<&ServerConfig::api_keys_file>, is_anything, "a file"}},
+    {"server.insecure", "Let everybody in, also on an address that others can reach.",
+     SwitchField{member<&ServerConfig::insecure>}},
+    {"server.tls_certificate", "Certificate and its chain (PEM); with tls_key the server speaks TLS.",
+     TextField{member<&ServerConfig::tls_certificate>, is_anything, "a file"}},
+    {"server.tls_key", "Private key of the certificate (PEM, not encrypted).",
+     TextField{member<&ServerConfig::tls_key>, is_anything, "a file"}},
     {"server.model", "Checkpoint directory; empty is the bundled model.",
      TextField{member<&ServerConfig::model>, is_anything, "a directory"}},
     {"server.max_sessions", "Open connections; one more is refused.",
@@ -172,6 +180,7 @@ std::string ConfigOption::accepted() const {
   return std::visit(
       Overloaded{
           [](const WholeNumberField& f) { return fmt::format("a whole number from {} to {}", f.min, f.max); },
+          [](const SwitchField&) { return std::string("true or false"); },
           [](const ChoiceField& f) {
             return fmt::format("{}{}", f.choices.size() > 1 ? "one of " : "", fmt::join(f.choices, ", "));
           },
@@ -185,6 +194,7 @@ std::string ConfigOption::to_toml(const ServerConfig& config) const {
   ServerConfig copy = config;
   return std::visit(Overloaded{
                         [&](const WholeNumberField& f) { return std::to_string(f.field(copy)); },
+                        [&](const SwitchField& f) { return std::string(f.field(copy) ? "true" : "false"); },
                         [&](const auto& f) { return quoted(f.field(copy)); },
                     },
                     value);
@@ -197,9 +207,17 @@ bool ConfigOption::set_number(ServerConfig& config, int64_t number) const {
   return true;
 }
 
+bool ConfigOption::set_switch(ServerConfig& config, bool on) const {
+  const auto* f = std::get_if<SwitchField>(&value);
+  if (f == nullptr) return false;
+  f->field(config) = on;
+  return true;
+}
+
 bool ConfigOption::set_text(ServerConfig& config, std::string_view text) const {
   return std::visit(Overloaded{
                         [](const WholeNumberField&) { return false; },
+                        [](const SwitchField&) { return false; },
                         [&](const ChoiceField& f) {
                           if (std::ranges::find(f.choices, text) == f.choices.end()) return false;
                           f.field(config) = text;
@@ -215,6 +233,9 @@ bool ConfigOption::set_text(ServerConfig& config, std::string_view text) const {
 }
 
 bool ConfigOption::parse(ServerConfig& config, std::string_view spelled) const {
+  if (std::holds_alternative<SwitchField>(value)) {
+    return (spelled == "true" || spelled == "false") && set_switch(config, spelled == "true");
+  }
   if (!std::holds_alternative<WholeNumberField>(value)) return set_text(config, spelled);
   const auto number = parse_number<int64_t>(spelled);
   return number && set_number(config, *number);

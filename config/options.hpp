@@ -17,6 +17,11 @@ struct WholeNumberField {
   int max;
 };
 
+/// Yes or no.
+struct SwitchField {
+  bool& (*field)(ServerConfig&);
+};
+
 /// One of a few words.
 struct ChoiceField {
   std::string& (*field)(ServerConfig&);
@@ -34,7 +39,7 @@ struct TextField {
 struct ConfigOption {
   std::string_view name;  ///< in the configuration file: "engine.max_streams"
   std::string_view help;  ///< one line
-  std::variant<WholeNumberField, ChoiceField, TextField> value;
+  std::variant<WholeNumberField, SwitchField, ChoiceField, TextField> value;
 
   /// "TUTTI_ENGINE_MAX_STREAMS"
   [[nodiscard]] std::string environment() const;
@@ -42,14 +47,16 @@ struct ConfigOption {
   [[nodiscard]] std::string flag() const;
   /// What completes "expected ...": "a whole number from 1 to 100000".
   [[nodiscard]] std::string accepted() const;
-  /// The value in `config` as the configuration file writes it: 64, or "cpu" in quotes.
+  /// The value in `config` as the configuration file writes it: 64, true, or "cpu" in quotes.
   [[nodiscard]] std::string to_toml(const ServerConfig& config) const;
 
   // Each stores a value of its type and returns true, or stores nothing when the option does not accept it.
 
   [[nodiscard]] bool set_number(ServerConfig& config, int64_t number) const;
+  [[nodiscard]] bool set_switch(ServerConfig& config, bool on) const;
   [[nodiscard]] bool set_text(ServerConfig& config, std::string_view text) const;
-  /// A number or text, whichever the option is, as a flag or an environment variable spells it.
+  /// A number, true or false, or text, whichever the option is, as a flag or an environment variable spells
+  /// it.
   [[nodiscard]] bool parse(ServerConfig& config, std::string_view spelled) const;
 };
 

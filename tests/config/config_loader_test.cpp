@@ -120,6 +120,27 @@ TEST_F(LoadConfig, TypesOfTheFileMustMatch) {
   }
 }
 
+TEST_F(LoadConfig, ASwitchIsABooleanInTheFileAndAWordElsewhere) {
+  write_file("server.insecure = true\n");
+  EXPECT_TRUE(load().insecure);
+  variables_ = {{"TUTTI_SERVER_INSECURE", "false"}};
+  EXPECT_FALSE(load().insecure);
+  variables_.clear();
+  write_file("server.insecure = \"true\"\n");
+  expect_refusal("server.insecure = 'true' (from $FILE:1): expected true or false, not a string");
+}
+
+TEST_F(LoadConfig, ACertificateNeedsItsKeyAndTheKeyACertificate) {
+  write_file("server.tls_certificate = \"c.pem\"\n");
+  expect_refusal(
+      "server.tls_certificate = c.pem (from $FILE:1): expected server.tls_key beside it: TLS needs both");
+  sources_.flags = {{"server.tls_key", "k.pem"}};
+  EXPECT_EQ(load().tls_key, "k.pem");
+  sources_.file.clear();
+  expect_refusal(
+      "server.tls_key = k.pem (from --tls-key): expected server.tls_certificate beside it: TLS needs both");
+}
+
 TEST_F(LoadConfig, AnUnknownKeyNamesTheNearest) {
   write_file("[server]\nbnid = \"127.0.0.1:1\"\n");
   expect_refusal("server.bnid (from $FILE:2): unknown key; the nearest is server.bind");

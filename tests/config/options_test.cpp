@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <fstream>
+#include <iterator>
 #include <set>
 #include <string>
 
@@ -49,6 +51,8 @@ TEST(ConfigOptions, EachReachesAFieldOfItsOwn) {
       const std::string before = each.to_toml(config);
       const int other = std::to_string(number->min) == before ? number->min + 1 : number->min;
       ASSERT_TRUE(each.set_number(config, other)) << each.name;
+    } else if (const auto* on = std::get_if<SwitchField>(&each.value)) {
+      on->field(config) = !on->field(config);
     } else if (const auto* choice = std::get_if<ChoiceField>(&each.value)) {
       choice->field(config) = "changed";
     } else {
@@ -114,6 +118,28 @@ TEST(ConfigOptions, TheNearestNameForgivesLettersAndSections) {
   EXPECT_EQ(nearest_option("bind").name, "server.bind");
   EXPECT_EQ(nearest_option("engine.log_level").name, "server.log_level");
   EXPECT_EQ(nearest_option("engine.max_batchsize").name, "engine.max_batch_size");
+}
+
+TEST(ConfigOptions, ASwitchIsTrueOrFalse) {
+  ServerConfig config;
+  const auto& insecure = option("server.insecure");
+  EXPECT_EQ(insecure.accepted(), "true or false");
+  EXPECT_TRUE(insecure.parse(config, "true"));
+  EXPECT_TRUE(config.insecure);
+  EXPECT_EQ(insecure.to_toml(config), "true");
+  for (const auto* spelled : {"", "1", "yes", "True"})
+    EXPECT_FALSE(insecure.parse(config, spelled)) << spelled;
+  EXPECT_FALSE(insecure.set_text(config, "false"));
+  EXPECT_FALSE(option("server.bind").set_switch(config, true));
+  EXPECT_TRUE(insecure.parse(config, "false"));
+  EXPECT_FALSE(config.insecure);
+}
+
+TEST(RenderToml, IsWhatTheRepositoryShowsAsAnExample) {
+  std::ifstream file(TUTTI_DEPLOY "/tutti.toml");
+  const std::string text(std::istreambuf_iterator<char>(file), {});
+  EXPECT_EQ(text, render_toml(ServerConfig{}))
+      << "write it with: tutti serve --print-config > deploy/tutti.toml";
 }
 
 TEST(RenderToml, SaysEachOptionOnceWithItsNames) {
