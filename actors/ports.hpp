@@ -38,6 +38,8 @@ class SessionSink {
   virtual void grant(int64_t bytes) = 0;
   /// Sends what is queued, then closes.
   virtual void close(CloseReason reason, std::string message) = 0;
+  /// Who is served, for the log: the name of the client's API key; empty without keys.
+  [[nodiscard]] virtual std::string_view client() const { return {}; }
 };
 
 /// A stream, as its session sees it. Destruction without on_closed counts as on_closed.

@@ -43,6 +43,8 @@ void RecognitionStream::open(StreamContext context) {
   credit_.emplace(setup_.credit_ms, request_.sample_rate, model_rate, frame_bytes(request_.format));
   context_.emplace(std::move(context));
   setup_.metrics->stream_opened();
+  const std::string_view client = setup_.sink->client();
+  spdlog::info("{}: opened{}{}", setup_.session, client.empty() ? "" : " with the key of ", client);
   send(proto::Ready{.session = setup_.session,
                     .model = context_->info().model,
                     .sample_rate = request_.sample_rate,

@@ -12,6 +12,7 @@ int main(int argc, char** argv) {
   int exit_code = 0;
   tutti::add_serve(app, exit_code);
   tutti::add_listen(app, exit_code);
+  tutti::add_keygen(app, exit_code);
   tutti::add_transcribe(app, exit_code);
   tutti::add_verify(app, exit_code);
   tutti::add_convert(app, exit_code);

@@ -10,6 +10,7 @@
 
 #include "net/hub.hpp"
 #include "net/routes.hpp"
+#include "net/transport.hpp"
 #include "net/ws_session.hpp"
 
 namespace tutti {
@@ -27,9 +28,23 @@ constexpr size_t max_drained_bytes = 256U << 10U;
 constexpr auto drain_timeout = std::chrono::seconds(2);
 // Room behind a header for what arrives in the same read.
 constexpr size_t read_ahead_bytes = 64U << 10U;
+// The first byte of TLS, and of no HTTP method: RFC 8446, section 5.1.
+constexpr char tls_handshake_record = 0x16;
 
 bool is_http_error(const error_code& error) {
   return error.category() == make_error_code(http::error::end_of_stream).category();
+}
+
+std::string_view header(const http::fields& fields, http::field name) {
+  const auto value = fields[name];
+  return {value.data(), value.size()};
+}
+
+CredentialHeaders credential_headers(const http::fields& fields) {
+  const auto x_api_key = fields["X-API-KEY"];
+  return {.authorization = header(fields, http::field::authorization),
+          .x_api_key = {x_api_key.data(), x_api_key.size()},
+          .websocket_protocol = header(fields, http::field::sec_websocket_protocol)};
 }
 
 class HttpSession final : public Connection, public std::enable_shared_from_this<HttpSession> {
@@ -42,7 +57,8 @@ class HttpSession final : public Connection, public std::enable_shared_from_this
 
   void run() {
     ticket_.assign(weak_from_this());
-    asio::post(stream_.get_executor(), [self = shared_from_this()] { self->read(); });
+    asio::post(stream_.get_executor(),
+               [self = shared_from_this()] { self->hub_.tls ? self->read_first_byte() : self->read(); });
   }
 
   void shut_down() override {
@@ -53,11 +69,38 @@ class HttpSession final : public Connection, public std::enable_shared_from_this
   }
 
  private:
+  /// Tells TLS from a client that does not know that it is spoken here.
+  void read_first_byte() {
+    if (shutting_down_) return;
+    stream_.tcp().expires_after(hub_.options.handshake_timeout);
+    stream_.async_read_some(asio::buffer(&first_byte_, 1),
+                            [self = shared_from_this()](const error_code& error, size_t) {
+                              error ? self->stream_.close() : self->on_first_byte();
+                            });
+  }
+
+  void on_first_byte() {
+    if (first_byte_ != tls_handshake_record) {
+      ++hub_.stats.failed_handshakes;
+      parser_.emplace();
+      return write(error_reply(400, "tls_required", "this port speaks TLS: use https:// or wss://"), false);
+    }
+    stream_.async_handshake(*hub_.tls, first_byte_, [self = shared_from_this()](const error_code& error) {
+      self->on_handshake(error);
+    });
+  }
+
+  void on_handshake(const error_code& error) {
+    if (!error) return read();
+    ++hub_.stats.failed_handshakes;
+    stream_.close();
+  }
+
   void read() {
     if (shutting_down_) return;
     parser_.emplace();
     parser_->header_limit(static_cast<uint32_t>(hub_.options.max_header_bytes));
-    stream_.expires_after(hub_.options.handshake_timeout);
+    stream_.tcp().expires_after(hub_.options.handshake_timeout);
     // The header only: no request served here has a body.
     http::async_read_header(
         stream_, buffer_, *parser_,
@@ -70,13 +113,29 @@ class HttpSession final : public Connection, public std::enable_shared_from_this
     ++hub_.stats.http_requests;
     const auto& request = parser_->get();
     const Target target = split_target({request.target().data(), request.target().size()});
-    if (target.path == stream_path && beast::websocket::is_upgrade(request)) return upgrade(target.query);
+    auto client =
+        is_public(target.path) ? std::string() : hub_.options.credentials.admit(credential_headers(request));
+    if (!client) return refuse_client(client.error());
+    if (target.path == stream_path && beast::websocket::is_upgrade(request)) {
+      return upgrade(target.query, std::move(*client));
+    }
     const std::string_view method(request.method_string().data(), request.method_string().size());
     write(answer(method, target.path, hub_.status), parser_->keep_alive() && parser_->is_done());
   }
 
+  void refuse_client(const Error& error) {
+    ++hub_.stats.unauthorized_requests;
+    auto reply = error_reply(401, error.code, error.message);
+    reply.headers = {{"WWW-Authenticate", "Bearer"}};
+    write(std::move(reply), parser_->keep_alive() && parser_->is_done());
+  }
+
   void on_read_error(const error_code& error) {
     if (error == http::error::end_of_stream) return stream_.close();
+    if (is_tls_on_plain_port()) {
+      ++hub_.stats.tls_on_plain_port;
+      return stream_.close();
+    }
     if (is_http_error(error) || error == beast::error::timeout) ++hub_.stats.bad_http_requests;
     if (error == http::error::header_limit || error == http::error::buffer_overflow) {
       return write(
@@ -88,7 +147,13 @@ class HttpSession final : public Connection, public std::enable_shared_from_this
     stream_.close();
   }
 
-  void upgrade(std::string_view query) {
+  /// Whether what was read, and is no HTTP, begins as TLS does.
+  [[nodiscard]] bool is_tls_on_plain_port() const {
+    return !hub_.tls && buffer_.size() > 0 &&
+           *static_cast<const char*>(buffer_.data().data()) == tls_handshake_record;
+  }
+
+  void upgrade(std::string_view query, std::string client) {
     if (buffer_.size() > 0) {
       return write(
           error_reply(400, "bad_request", "data was sent before the WebSocket handshake was answered"),
@@ -103,8 +168,9 @@ class HttpSession final : public Connection, public std::enable_shared_from_this
     }
     upgraded_ = true;
     std::string owned_query(query);
-    start_ws_session(std::move(ticket_), std::move(*slot), std::move(stream_), parser_->release(),
-                     std::move(owned_query));
+    start_ws_session(
+        std::move(ticket_), std::move(*slot), std::move(stream_),
+        {.request = parser_->release(), .query = std::move(owned_query), .client = std::move(client)});
   }
 
   void write(HttpReply reply, bool keep_alive) {
@@ -118,7 +184,7 @@ class HttpSession final : public Connection, public std::enable_shared_from_this
     response_.body() = std::move(reply.body);
     response_.prepare_payload();
     if (parser_->is_header_done() && parser_->get().method() == http::verb::head) response_.body().clear();
-    stream_.expires_after(hub_.options.handshake_timeout);
+    stream_.tcp().expires_after(hub_.options.handshake_timeout);
     http::async_write(stream_, response_,
                       [self = shared_from_this(), keep_alive](const error_code& error, size_t) {
                         self->on_write(error, keep_alive);
@@ -128,27 +194,27 @@ class HttpSession final : public Connection, public std::enable_shared_from_this
   void on_write(const error_code& error, bool keep_alive) {
     if (error || shutting_down_) return stream_.close();
     if (keep_alive) return read();
-    error_code ignored;
-    stream_.socket().shutdown(tcp::socket::shutdown_send, ignored);
-    stream_.expires_after(drain_timeout);
-    drain(0);
+    stream_.tcp().expires_after(drain_timeout);
+    stream_.async_shutdown([self = shared_from_this()](const error_code&) { self->drain(0); });
   }
 
   void drain(size_t drained) {
-    stream_.async_read_some(asio::buffer(drain_buffer_),
-                            [self = shared_from_this(), drained](const error_code& error, size_t bytes) {
-                              if (error || drained + bytes > max_drained_bytes) return self->stream_.close();
-                              self->drain(drained + bytes);
-                            });
+    if (shutting_down_) return;
+    stream_.tcp().async_read_some(asio::buffer(drain_buffer_), [self = shared_from_this(), drained](
+                                                                   const error_code& error, size_t bytes) {
+      if (error || drained + bytes > max_drained_bytes) return self->stream_.close();
+      self->drain(drained + bytes);
+    });
   }
 
   ConnectionTicket ticket_;
   Hub& hub_;
-  beast::tcp_stream stream_;
+  Transport stream_;
   beast::flat_buffer buffer_;
   std::optional<http::request_parser<http::empty_body>> parser_;
   http::response<http::string_body> response_;
   std::array<char, 4096> drain_buffer_{};
+  char first_byte_ = 0;
   bool shutting_down_ = false;
   bool upgraded_ = false;  // the socket is another's
 };

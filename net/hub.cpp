@@ -4,6 +4,7 @@
 #include <boost/asio/socket_base.hpp>
 
 #include <fmt/format.h>
+#include <openssl/ssl.h>
 #include <spdlog/spdlog.h>
 
 #include <cctype>
@@ -58,7 +59,35 @@ tcp::endpoint required_endpoint(const std::string& bind) {
   return *endpoint;
 }
 
+/// Nobody is left in charge of a server by accident.
+tcp::endpoint allowed_endpoint(const NetOptions& options) {
+  const tcp::endpoint endpoint = required_endpoint(options.bind);
+  if (endpoint.address().is_loopback() || options.credentials.required() || options.insecure) return endpoint;
+  throw SetupError(fmt::format(
+      "will not listen on {} for everybody who can reach it: let in who has a key with "
+      "--api-keys-file FILE (`tutti keygen NAME` makes keys), or listen for this machine alone with "
+      "--bind 127.0.0.1:{}, or say --insecure",
+      options.bind, endpoint.port()));
+}
+
+[[noreturn]] void refuse_address(const std::string& bind, const error_code& error) {
+  std::string why = error.message();
+  why[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(why[0])));
+  throw SetupError(fmt::format("cannot listen on {}: {}; choose another with --bind", bind, why));
+}
+
 }  // namespace
+
+void check_listener(const NetOptions& options) {
+  const tcp::endpoint endpoint = allowed_endpoint(options);
+  asio::io_context io;
+  tcp::socket socket(io);
+  error_code error;
+  socket.open(endpoint.protocol(), error);
+  // Not the port itself: a server that is running may have it until the checked one takes its place.
+  if (!error) socket.bind(tcp::endpoint(endpoint.address(), 0), error);
+  if (error) refuse_address(options.bind, error);
+}
 
 ConnectionTicket::~ConnectionTicket() {
   if (!hub_) return;
@@ -77,8 +106,13 @@ Hub::Hub(const NetOptions& net_options, GatewayPort& gateway_port, const StatusP
       status(status_port),
       strand_(asio::make_strand(io)),
       acceptor_(strand_),
-      endpoint_(required_endpoint(options.bind)),
+      endpoint_(allowed_endpoint(options)),
       retry_(strand_) {
+  if (options.tls) {
+    SSL_CTX* const context = options.tls->context.get();
+    SSL_CTX_up_ref(context);
+    tls.emplace(context);
+  }
   listen();
 }
 
@@ -90,11 +124,7 @@ void Hub::listen() {
   if (!error) acceptor_.set_option(asio::socket_base::receive_buffer_size(receive_buffer_bytes), error);
   if (!error) acceptor_.bind(endpoint_, error);
   if (!error) acceptor_.listen(asio::socket_base::max_listen_connections, error);
-  if (error) {
-    std::string why = error.message();
-    why[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(why[0])));
-    throw SetupError(fmt::format("cannot listen on {}: {}; choose another with --bind", options.bind, why));
-  }
+  if (error) refuse_address(options.bind, error);
   endpoint_ = acceptor_.local_endpoint();
 }
 

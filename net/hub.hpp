@@ -2,9 +2,11 @@
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/ssl/context.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/strand.hpp>
 #include <memory>
+#include <optional>
 #include <unordered_map>
 
 #include "net/connection.hpp"
@@ -19,7 +21,7 @@ namespace tutti {
 /// the hub itself name it by plain pointer: they wait in its own io_context.
 class Hub : public std::enable_shared_from_this<Hub> {
  public:
-  /// Throws SetupError when options.bind cannot be listened on.
+  /// Throws SetupError as check_listener, and when options.bind is taken.
   Hub(const NetOptions& net_options, GatewayPort& gateway_port, const StatusPort& status_port);
 
   void start_accepting();
@@ -46,6 +48,7 @@ class Hub : public std::enable_shared_from_this<Hub> {
   GatewayPort& gateway;
   const StatusPort& status;
   NetStats stats;
+  std::optional<boost::asio::ssl::context> tls;
 
  private:
   // Everything below is touched on the strand only.

@@ -55,6 +55,8 @@ Target split_target(std::string_view target) {
   return {target.substr(0, question), target.substr(question + 1)};
 }
 
+bool is_public(std::string_view path) { return path == "/healthz" || path == "/readyz"; }
+
 HttpReply error_reply(unsigned status, std::string code, std::string message) {
   const proto::ErrorEvent event{{std::move(code), std::move(message)}, true};
   return {status, "application/json", proto::write_event(event, proto::OutputFormat::json) + "\n", {}};

@@ -29,6 +29,9 @@ struct Target {
 /// A JSON error in the shape of the native dialect's error event.
 [[nodiscard]] HttpReply error_reply(unsigned status, std::string code, std::string message);
 
+/// Whether a path is for whoever watches the process: it needs no API key.
+[[nodiscard]] bool is_public(std::string_view path);
+
 /// The answer to a request that is not a WebSocket upgrade.
 [[nodiscard]] HttpReply answer(std::string_view method, std::string_view path, const StatusPort& status);
 

@@ -4,10 +4,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "actors/ports.hpp"
+#include "net/credentials.hpp"
 #include "net/stats.hpp"
+#include "net/tls.hpp"
 
 namespace tutti {
 
@@ -23,7 +26,14 @@ struct NetOptions {
   std::chrono::milliseconds close_timeout{5'000};       ///< for each step of a WebSocket close
   std::chrono::milliseconds ping_interval{10'000};
   std::string server_name = "tutti";  ///< the Server header
+  Credentials credentials;            ///< who is let in, /healthz and /readyz apart
+  bool insecure = false;              ///< everybody may be, on an address others can reach
+  std::optional<TlsIdentity> tls;     ///< https:// and wss:// instead of http:// and ws://
 };
+
+/// What can be known of a server that is not started. Throws SetupError when options.bind is not an address,
+/// is not one of this machine, or can be reached by others while everybody is let in.
+void check_listener(const NetOptions& options);
 
 /// HTTP and WebSocket on one port: docs/protocol.md says what is served.
 ///
@@ -32,7 +42,7 @@ struct NetOptions {
 /// the io threads.
 class NetServer final : public ListenerPort {
  public:
-  /// Binds, and listens from start() on. Throws SetupError when the address is not one or cannot be bound.
+  /// Binds, and listens from start() on. Throws SetupError as check_listener, and when the port is taken.
   /// The ports outlive the server.
   NetServer(const NetOptions& options, GatewayPort& gateway, const StatusPort& status);
   /// Calls stop().

@@ -13,6 +13,9 @@ struct NetStats {
   std::atomic<int64_t> failed_accepts{0};     ///< out of file descriptors, for one
   std::atomic<int64_t> http_requests{0};      ///< upgrades included
   std::atomic<int64_t> bad_http_requests{0};  ///< not HTTP, too long or too slow
+  std::atomic<int64_t> unauthorized_requests{0};
+  std::atomic<int64_t> failed_handshakes{0};  ///< of TLS, plain HTTP on a TLS port among them
+  std::atomic<int64_t> tls_on_plain_port{0};
   std::atomic<int64_t> sessions{0};
   std::atomic<int64_t> refused_sessions{0};  ///< over max_sessions
   std::atomic<int64_t> audio_bytes{0};

@@ -36,15 +36,15 @@ constexpr size_t max_close_reason_bytes = 123;
 /// The socket under a WebSocket, which tells when the connection begins to be torn down. When the peer closes
 /// or breaks the protocol Beast does that inside a read, waits there for the peer to close too, and has no
 /// time-out for it.
-struct Transport : beast::tcp_stream {
-  explicit Transport(beast::tcp_stream&& stream) : beast::tcp_stream(std::move(stream)) {}
+struct SessionTransport : Transport {
+  explicit SessionTransport(Transport&& transport) : Transport(std::move(transport)) {}
   std::function<void()> on_teardown;
 };
 
 template <class Handler>
-void async_teardown(beast::role_type role, Transport& transport, Handler&& handler) {
+void async_teardown(beast::role_type role, SessionTransport& transport, Handler&& handler) {
   if (transport.on_teardown) transport.on_teardown();
-  websocket::async_teardown(role, transport.socket(), std::forward<Handler>(handler));
+  transport.async_teardown(role, std::forward<Handler>(handler));
 }
 
 /// A WebSocket session. Everything runs on the connection's strand.
@@ -53,8 +53,7 @@ void async_teardown(beast::role_type role, Transport& transport, Handler&& handl
 /// particular not the sink. At most one read, one write, one ping and one close are outstanding.
 class WsSession final : public Connection, public std::enable_shared_from_this<WsSession> {
  public:
-  WsSession(ConnectionTicket ticket, SessionSlot slot, beast::tcp_stream stream, UpgradeRequest request,
-            std::string query);
+  WsSession(ConnectionTicket ticket, SessionSlot slot, Transport transport, UpgradeRequest upgrade);
 
   void run();
   void shut_down() override;
@@ -67,6 +66,7 @@ class WsSession final : public Connection, public std::enable_shared_from_this<W
  private:
   enum class State { handshake, open, closing, closed };
 
+  [[nodiscard]] bool offers_token() const;
   void configure_socket();
   void accept();
   void on_accept(const error_code& error);
@@ -94,11 +94,10 @@ class WsSession final : public Connection, public std::enable_shared_from_this<W
   ConnectionTicket ticket_;
   SessionSlot slot_;
   Hub& hub_;
-  websocket::stream<Transport, /*deflateSupported=*/false> ws_;
+  websocket::stream<SessionTransport, /*deflateSupported=*/false> ws_;
   asio::steady_timer watch_timer_;
   asio::steady_timer pause_timer_;
-  UpgradeRequest request_;
-  std::string query_;
+  UpgradeRequest upgrade_;
   proto::OutputFormat format_;
   std::unique_ptr<StreamPort> stream_;
   State state_ = State::handshake;
@@ -129,8 +128,12 @@ class WsSession final : public Connection, public std::enable_shared_from_this<W
 /// threads keeps no socket open; owns the hub, whose io_context its executor needs.
 class Sink final : public SessionSink {
  public:
-  Sink(std::shared_ptr<Hub> hub, asio::any_io_executor strand, std::weak_ptr<WsSession> session)
-      : hub_(std::move(hub)), strand_(std::move(strand)), session_(std::move(session)) {}
+  Sink(std::shared_ptr<Hub> hub, asio::any_io_executor strand, std::weak_ptr<WsSession> session,
+       std::string client)
+      : hub_(std::move(hub)),
+        strand_(std::move(strand)),
+        session_(std::move(session)),
+        client_(std::move(client)) {}
 
   // A stream that died without a word must not leave its client waiting.
   ~Sink() override {
@@ -149,6 +152,7 @@ class Sink final : public SessionSink {
     closed_ = true;
     post([reason, message = std::move(message)](WsSession& session) { session.close(reason, message); });
   }
+  [[nodiscard]] std::string_view client() const override { return client_; }
 
  private:
   template <class Action>
@@ -161,6 +165,7 @@ class Sink final : public SessionSink {
   std::shared_ptr<Hub> hub_;
   asio::any_io_executor strand_;
   std::weak_ptr<WsSession> session_;
+  std::string client_;
   std::atomic<bool> closed_{false};
 };
 
@@ -169,17 +174,15 @@ proto::OutputFormat requested_format(std::string_view query) {
   return request ? request->output : proto::OutputFormat::json;
 }
 
-WsSession::WsSession(ConnectionTicket ticket, SessionSlot slot, beast::tcp_stream stream,
-                     UpgradeRequest request, std::string query)
+WsSession::WsSession(ConnectionTicket ticket, SessionSlot slot, Transport transport, UpgradeRequest upgrade)
     : ticket_(std::move(ticket)),
       slot_(std::move(slot)),
       hub_(ticket_.hub()),
-      ws_(Transport(std::move(stream))),
+      ws_(SessionTransport(std::move(transport))),
       watch_timer_(ws_.get_executor()),
       pause_timer_(ws_.get_executor()),
-      request_(std::move(request)),
-      query_(std::move(query)),
-      format_(requested_format(query_)),
+      upgrade_(std::move(upgrade)),
+      format_(requested_format(upgrade_.query)),
       queue_(hub_.options.max_queued_events) {}
 
 void WsSession::run() {
@@ -196,8 +199,13 @@ void WsSession::shut_down() {
   });
 }
 
+bool WsSession::offers_token() const {
+  const auto offered = upgrade_.request[beast::http::field::sec_websocket_protocol];
+  return offers_token_subprotocol({offered.data(), offered.size()});
+}
+
 void WsSession::configure_socket() {
-  auto& socket = beast::get_lowest_layer(ws_).socket();
+  auto& socket = ws_.next_layer().tcp().socket();
   error_code ignored;
   socket.set_option(asio::ip::tcp::no_delay(true), ignored);
   // A peer that vanished without a word acknowledges nothing: the pings of a session that is not reading then
@@ -209,20 +217,21 @@ void WsSession::configure_socket() {
 void WsSession::accept() {
   if (state_ != State::handshake) return;
   configure_socket();
-  beast::get_lowest_layer(ws_).expires_never();
+  ws_.next_layer().tcp().expires_never();
   websocket::stream_base::timeout timeout{};
   timeout.handshake_timeout = hub_.options.handshake_timeout;
   timeout.idle_timeout = websocket::stream_base::none();
   ws_.set_option(timeout);
   ws_.set_option(websocket::stream_base::decorator(
-      [name = hub_.options.server_name](websocket::response_type& response) {
+      [name = hub_.options.server_name, token = offers_token()](websocket::response_type& response) {
         response.set(beast::http::field::server, name);
+        if (token) response.set(beast::http::field::sec_websocket_protocol, "token");
       }));
   // The cap is this session's own, which tells the client why before it closes.
   ws_.read_message_max(0);
   ws_.auto_fragment(false);
   ws_.text(true);
-  ws_.async_accept(request_,
+  ws_.async_accept(upgrade_.request,
                    [self = shared_from_this()](const error_code& error) { self->on_accept(error); });
 }
 
@@ -234,14 +243,15 @@ void WsSession::on_accept(const error_code& error) {
   }
   ++hub_.stats.sessions;
   state_ = State::open;
-  request_ = {};
+  upgrade_.request = {};
   // By plain pointer: the transport is this session's, and so are its operations.
   ws_.next_layer().on_teardown = [this] { on_teardown(); };
   last_data_ = Clock::now();
   next_ping_ = last_data_ + hub_.options.ping_interval;
   watch();
-  stream_ = hub_.gateway.open_stream(
-      std::move(query_), std::make_shared<Sink>(ticket_.shared_hub(), ws_.get_executor(), weak_from_this()));
+  stream_ = hub_.gateway.open_stream(std::move(upgrade_.query),
+                                     std::make_shared<Sink>(ticket_.shared_hub(), ws_.get_executor(),
+                                                            weak_from_this(), std::move(upgrade_.client)));
 }
 
 void WsSession::read() {
@@ -429,17 +439,16 @@ void WsSession::detach() {
 void WsSession::finish() {
   if (std::exchange(state_, State::closed) == State::closed) return;
   detach();
-  beast::get_lowest_layer(ws_).close();
+  ws_.next_layer().close();
   watch_timer_.cancel();
   pause_timer_.cancel();
 }
 
 }  // namespace
 
-void start_ws_session(ConnectionTicket ticket, SessionSlot slot, beast::tcp_stream stream,
-                      UpgradeRequest request, std::string query) {
-  std::make_shared<WsSession>(std::move(ticket), std::move(slot), std::move(stream), std::move(request),
-                              std::move(query))
+void start_ws_session(ConnectionTicket ticket, SessionSlot slot, Transport transport,
+                      UpgradeRequest upgrade) {
+  std::make_shared<WsSession>(std::move(ticket), std::move(slot), std::move(transport), std::move(upgrade))
       ->run();
 }
 

@@ -6,13 +6,13 @@ set -euo pipefail
 packages=(
   g++ cmake ninja-build make pkg-config ccache git python3 clang-format
   libboost1.81-dev libcaf-dev libcli11-dev libdnnl-dev libexpected-dev libfmt-dev libgmock-dev libgtest-dev libhwy-dev
-  libsimdjson-dev libsndfile1-dev libspdlog-dev libspeexdsp-dev libtomlplusplus-dev libyaml-cpp-dev libzip-dev
+  libsimdjson-dev libsndfile1-dev libspdlog-dev libspeexdsp-dev libssl-dev libtomlplusplus-dev libyaml-cpp-dev libzip-dev
   prometheus-cpp-dev
 )
 case "${1:-}" in
   "") ;;
   --tests)
-    packages+=(python3-numpy python3-websockets)
+    packages+=(openssl python3-numpy python3-websockets)
     # A Node.js of another origin is as good.
     command -v node >/dev/null || packages+=(nodejs)
     command -v npm >/dev/null || packages+=(npm)

@@ -107,7 +107,7 @@ TEST(Http, RefusesAHeaderThatIsTooLong) {
 TEST(Http, RefusesWhatIsNotHttp) {
   TestServer test;
   TestClient client(test.server.address());
-  client.send(std::string_view("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 TLS\r\n\r\n", 20));
+  client.send("SSH-2.0-OpenSSH_9.2\r\n\r\n");
   EXPECT_EQ(client.read_response().status, 400);
   EXPECT_TRUE(client.at_end());
   EXPECT_EQ(test.server.stats().bad_http_requests, 1);

@@ -1,0 +1,54 @@
+#include "app/server_check.hpp"
+
+#include <fmt/format.h>
+
+#include <exception>
+#include <functional>
+#include <string_view>
+
+#include "app/server_plan.hpp"
+#include "engine/engine.hpp"
+
+namespace tutti {
+namespace {
+
+/// Prints what `part` returns, or the error it throws; whether it threw none.
+bool passes(std::string_view name, const std::function<std::string()>& part) {
+  try {
+    fmt::print("{:<8} {}\n", name, part());
+    return true;
+  } catch (const std::exception& error) {
+    fmt::print("{:<8} FAILED: {}\n", name, error.what());
+    return false;
+  }
+}
+
+}  // namespace
+
+bool check_server(const ServerConfig& config) {
+  DevicePlan devices;
+  if (!passes("devices", [&] {
+        devices = plan_devices(config.engine);
+        return describe(devices, config.engine);
+      })) {
+    return false;
+  }
+  bool good = passes("listen", [&] {
+    const NetOptions options = plan_network(config, devices.threads);
+    const std::string warning = options.tls ? options.tls->warning : "";
+    return describe(options, options.bind) + (warning.empty() ? "" : "; warning: " + warning);
+  });
+  LoadedModel loaded;
+  good &= passes("model", [&] {
+    loaded = open_model(config, devices.devices.front());
+    return fmt::format("{}; {}", describe(*loaded.model), loaded.device);
+  });
+  if (loaded.model == nullptr) return false;
+  good &= passes("engine", [&] {
+    const Engine engine(loaded.model, open_device(devices.devices.front()), config.engine);
+    return fmt::format("chunks of {} ms at {} Hz", engine.chunk_ms(), engine.sample_rate());
+  });
+  return good;
+}
+
+}  // namespace tutti

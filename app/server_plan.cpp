@@ -1,0 +1,86 @@
+#include "app/server_plan.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <chrono>
+#include <optional>
+#include <string>
+
+#include "app/bundled_model.hpp"
+#include "engine/engine.hpp"
+#include "gpu/ops.hpp"
+#include "model/model_loader.hpp"
+
+namespace tutti {
+
+DevicePlan plan_devices(const EngineConfig& config) {
+  DevicePlan plan;
+  plan.cores = usable_cores();
+  plan.threads = plan_threads(static_cast<int>(plan.cores.size()), config.owners);
+  plan.devices = select_devices(config.device, plan.threads.owners, plan.note);
+  return plan;
+}
+
+NetOptions plan_network(const ServerConfig& config, const ThreadPlan& threads) {
+  NetOptions options;
+  options.bind = config.bind;
+  options.io_threads = threads.io_threads;
+  options.max_sessions = config.max_sessions;
+  options.max_message_bytes = static_cast<size_t>(config.max_message_bytes);
+  options.max_queued_events = static_cast<size_t>(config.max_queued_events);
+  options.idle_timeout = std::chrono::seconds(config.idle_timeout_s);
+  options.insecure = config.insecure;
+  if (!config.api_keys_file.empty()) options.credentials = Credentials(load_api_keys(config.api_keys_file));
+  if (!config.tls_certificate.empty()) {
+    options.tls = load_tls_identity(config.tls_certificate, config.tls_key);
+  }
+  check_listener(options);
+  return options;
+}
+
+LoadedModel open_model(const ServerConfig& config, const Device& device) {
+  const std::unique_ptr<Ops> ops = open_device(device);
+  return {.model = std::make_shared<const ConformerCtc>(load_model(model_directory(config.model)), *ops,
+                                                        required_positions(config.engine)),
+          .device = std::string(ops->description())};
+}
+
+std::vector<OwnerSetup> plan_owners(const DevicePlan& plan, const std::shared_ptr<const ConformerCtc>& model,
+                                    const EngineConfig& config, const std::shared_ptr<Metrics>& metrics) {
+  std::vector<OwnerSetup> owners;
+  for (const Device& device : plan.devices) {
+    const bool pinned = device.kind == Device::Kind::cpu && plan.threads.pin_owners;
+    owners.push_back(
+        {.device = to_string(device),
+         .make_engine = [model, device,
+                         config] { return std::make_unique<Engine>(model, open_device(device), config); },
+         .core = pinned ? std::optional(plan.cores[owners.size()]) : std::nullopt,
+         .metrics = metrics});
+  }
+  return owners;
+}
+
+std::string describe(const DevicePlan& plan, const EngineConfig& config) {
+  std::vector<std::string> names;
+  for (const Device& device : plan.devices) names.push_back(to_string(device));
+  return fmt::format("{} of up to {} streams: {}; {} decoder",
+                     names.size() == 1 ? "1 owner" : fmt::format("{} owners", names.size()),
+                     config.max_streams, fmt::join(names, " "), config.decoder);
+}
+
+std::string describe(const ConformerCtc& model) {
+  const ConformerSpec& spec = model.spec();
+  return fmt::format("{}: {} blocks, width {}, {} heads, {} tokens", model.name(), spec.num_blocks,
+                     spec.output_size, spec.attention_heads, spec.vocab_size);
+}
+
+std::string describe(const NetOptions& options, const std::string& address) {
+  const size_t keys = options.credentials.size();
+  return fmt::format(
+      "{} {}, {}", address,
+      options.tls ? fmt::format("with TLS ({})", options.tls->description) : "without TLS",
+      keys == 0 ? "for everybody" : fmt::format("for {} API key{}", keys, keys == 1 ? "" : "s"));
+}
+
+}  // namespace tutti

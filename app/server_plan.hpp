@@ -1,0 +1,50 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "actors/gpu_owner.hpp"
+#include "actors/metrics.hpp"
+#include "app/usable_cores.hpp"
+#include "config/server_config.hpp"
+#include "gpu/device.hpp"
+#include "model/conformer.hpp"
+#include "net/server.hpp"
+
+namespace tutti {
+
+/// What a configuration comes to on this machine. The parts throw SetupError or std::invalid_argument and can
+/// be asked for one by one: `tutti serve` needs them all, `tutti serve --check` tells what each comes to.
+
+struct DevicePlan {
+  std::vector<int> cores;
+  ThreadPlan threads;
+  std::vector<Device> devices;  ///< one owner each
+  std::string note;             ///< why not those that were asked for; else empty
+};
+[[nodiscard]] DevicePlan plan_devices(const EngineConfig& config);
+
+/// Reads keys and certificate, and checks the address.
+[[nodiscard]] NetOptions plan_network(const ServerConfig& config, const ThreadPlan& threads);
+
+struct LoadedModel {
+  std::shared_ptr<const ConformerCtc> model;
+  std::string device;  ///< what it was packed for, in words
+};
+/// The weights are packed once, by `device`; all devices are of its kind and read them.
+[[nodiscard]] LoadedModel open_model(const ServerConfig& config, const Device& device);
+
+[[nodiscard]] std::vector<OwnerSetup> plan_owners(const DevicePlan& plan,
+                                                  const std::shared_ptr<const ConformerCtc>& model,
+                                                  const EngineConfig& config,
+                                                  const std::shared_ptr<Metrics>& metrics);
+
+// Each in words, one line.
+
+[[nodiscard]] std::string describe(const DevicePlan& plan, const EngineConfig& config);
+[[nodiscard]] std::string describe(const ConformerCtc& model);
+/// "0.0.0.0:8080 with TLS (CN=..., valid until ...), for 2 API keys"
+[[nodiscard]] std::string describe(const NetOptions& options, const std::string& address);
+
+}  // namespace tutti

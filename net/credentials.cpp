@@ -1,0 +1,91 @@
+#include "net/credentials.hpp"
+
+#include <fmt/format.h>
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/rand.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <stdexcept>
+
+namespace tutti {
+namespace {
+
+std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view blanks = " \t";
+  const size_t begin = text.find_first_not_of(blanks);
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(blanks) - begin + 1);
+}
+
+/// The schemes of HTTP authentication have no case (RFC 9110, section 11.1).
+bool is_scheme(std::string_view given, std::string_view scheme) {
+  return std::ranges::equal(given, scheme, {}, [](unsigned char c) { return std::tolower(c); });
+}
+
+std::string_view from_authorization(std::string_view header) {
+  header = trimmed(header);
+  const std::string_view scheme = header.substr(0, header.find(' '));
+  if (!is_scheme(scheme, "bearer") && !is_scheme(scheme, "token")) return {};
+  return trimmed(header.substr(scheme.size()));
+}
+
+std::string_view from_websocket_protocol(std::string_view header) {
+  if (!offers_token_subprotocol(header)) return {};
+  header.remove_prefix(std::min(header.find(','), header.size() - 1) + 1);
+  return trimmed(header.substr(0, header.find(',')));
+}
+
+}  // namespace
+
+bool offers_token_subprotocol(std::string_view websocket_protocol) {
+  return trimmed(websocket_protocol.substr(0, websocket_protocol.find(','))) == "token";
+}
+
+std::optional<std::string_view> presented_key(const CredentialHeaders& headers) {
+  for (const std::string_view key : {from_authorization(headers.authorization), trimmed(headers.x_api_key),
+                                     from_websocket_protocol(headers.websocket_protocol)}) {
+    if (!key.empty()) return key;
+  }
+  return std::nullopt;
+}
+
+Result<std::string> Credentials::admit(const CredentialHeaders& headers) const {
+  if (!required()) return std::string();
+  const auto presented = presented_key(headers);
+  if (!presented) {
+    return fail(
+        "unauthorized",
+        "this server needs an API key: send the header Authorization: Bearer KEY or X-API-KEY: KEY, or "
+        "the WebSocket subprotocols token, KEY");
+  }
+  const Sha256 digest = api_key_digest(*presented);
+  const ApiKey* admitted = nullptr;
+  for (const ApiKey& key : keys_) {
+    if (CRYPTO_memcmp(key.digest.data(), digest.data(), digest.size()) == 0) admitted = &key;
+  }
+  if (admitted == nullptr) return fail("unauthorized", "the API key is none of this server's");
+  return admitted->name;
+}
+
+Sha256 api_key_digest(std::string_view key) {
+  Sha256 digest{};
+  if (EVP_Digest(key.data(), key.size(), digest.data(), nullptr, EVP_sha256(), nullptr) != 1) {
+    throw std::runtime_error("SHA-256 is not available");
+  }
+  return digest;
+}
+
+std::string generate_api_key() {
+  std::array<unsigned char, 32> random{};
+  if (RAND_bytes(random.data(), static_cast<int>(random.size())) != 1) {
+    throw std::runtime_error("the system gives no random numbers");
+  }
+  std::string key = "tutti_";
+  for (const unsigned char byte : random) key += fmt::format("{:02x}", byte);
+  return key;
+}
+
+}  // namespace tutti

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "config/api_keys.hpp"
+#include "config/result.hpp"
+
+namespace tutti {
+
+/// The request headers in which a client can present an API key; empty when it sent none.
+struct CredentialHeaders {
+  std::string_view authorization;       ///< `Bearer KEY` or `Token KEY`
+  std::string_view x_api_key;           ///< `KEY`
+  std::string_view websocket_protocol;  ///< `token, KEY`: browsers can set no other header
+};
+
+/// The key presented, in the order above; nothing when there is none. A view of `headers`.
+[[nodiscard]] std::optional<std::string_view> presented_key(const CredentialHeaders& headers);
+
+/// Whether the client offers the subprotocol `token`, which the server then has to choose: a browser gives up
+/// a connection that chooses none of what it offered.
+[[nodiscard]] bool offers_token_subprotocol(std::string_view websocket_protocol);
+
+/// Who may use a server. Pure: no sockets, no files.
+class Credentials {
+ public:
+  /// Everybody.
+  Credentials() = default;
+  /// Who presents one of `keys`.
+  explicit Credentials(std::vector<ApiKey> keys) : keys_(std::move(keys)) {}
+
+  [[nodiscard]] bool required() const { return !keys_.empty(); }
+  [[nodiscard]] size_t size() const { return keys_.size(); }
+
+  /// The name of the client's key; empty when none is required. Fails with "unauthorized". Takes the same
+  /// time whichever key it is, and however much of one is right.
+  [[nodiscard]] Result<std::string> admit(const CredentialHeaders& headers) const;
+
+ private:
+  std::vector<ApiKey> keys_;
+};
+
+/// What a key is stored and compared as. One round of SHA-256 is enough: a key is 256 random bits, which no
+/// number of guesses finds. Slow hashes are for passwords, which people choose.
+[[nodiscard]] Sha256 api_key_digest(std::string_view key);
+
+/// A new key: "tutti_" and 256 random bits in hexadecimal. Throws std::runtime_error when the system has no
+/// randomness to give.
+[[nodiscard]] std::string generate_api_key();
+
+}  // namespace tutti

@@ -1,0 +1,125 @@
+#include "net/tls.hpp"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <openssl/bio.h>
+#include <openssl/err.h>
+#include <openssl/pem.h>
+#include <openssl/ssl.h>
+#include <openssl/x509.h>
+
+#include <cerrno>
+#include <ctime>
+#include <string_view>
+#include <system_error>
+
+#include "config/result.hpp"
+
+namespace tutti {
+namespace {
+
+template <auto Free>
+struct Deleter {
+  template <class T>
+  void operator()(T* object) const {
+    Free(object);
+  }
+};
+using Bio = std::unique_ptr<BIO, Deleter<BIO_free>>;
+using Certificate = std::unique_ptr<X509, Deleter<X509_free>>;
+using Key = std::unique_ptr<EVP_PKEY, Deleter<EVP_PKEY_free>>;
+
+[[noreturn]] void refuse(std::string_view option, const std::string& file, std::string_view why) {
+  throw SetupError(fmt::format("{} {}: {}", option, file, why));
+}
+
+Bio open_file(std::string_view option, const std::string& file) {
+  errno = 0;
+  Bio bio(BIO_new_file(file.c_str(), "r"));
+  if (!bio) refuse(option, file, std::generic_category().message(errno));
+  return bio;
+}
+
+Certificate read_certificate(const std::string& file) {
+  const Bio bio = open_file("certificate", file);
+  Certificate certificate(PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr));
+  if (!certificate) {
+    refuse(
+        "certificate", file,
+        "holds no PEM certificate; expected -----BEGIN CERTIFICATE-----, the server's first, then its chain");
+  }
+  return certificate;
+}
+
+// Instead of OpenSSL's, which asks at the terminal.
+int no_password(char*, int, int, void*) { return -1; }
+
+Key read_key(const std::string& file) {
+  const Bio bio = open_file("key", file);
+  Key key(PEM_read_bio_PrivateKey(bio.get(), nullptr, no_password, nullptr));
+  if (!key) {
+    refuse("key", file,
+           "holds no PEM private key, or an encrypted one; expected -----BEGIN PRIVATE KEY-----");
+  }
+  return key;
+}
+
+std::string subject(const X509* certificate) {
+  const Bio text(BIO_new(BIO_s_mem()));
+  X509_NAME_print_ex(text.get(), X509_get_subject_name(certificate), 0, XN_FLAG_RFC2253);
+  char* begin = nullptr;
+  const long size = BIO_get_mem_data(text.get(), &begin);
+  return {begin, static_cast<size_t>(size)};
+}
+
+std::string day(const ASN1_TIME* time) {
+  std::tm date{};
+  ASN1_TIME_to_tm(time, &date);
+  return fmt::format("{:%Y-%m-%d}", date);
+}
+
+std::string warning_about(const X509* certificate, const std::string& file) {
+  const ASN1_TIME* const begin = X509_get0_notBefore(certificate);
+  const ASN1_TIME* const end = X509_get0_notAfter(certificate);
+  if (X509_cmp_current_time(end) < 0) {
+    return fmt::format("certificate {}: expired on {}; clients will refuse it", file, day(end));
+  }
+  if (X509_cmp_current_time(begin) > 0) {
+    return fmt::format("certificate {}: not valid before {}; clients will refuse it", file, day(begin));
+  }
+  return {};
+}
+
+/// What OpenSSL gave as the reason of its last failure.
+std::string last_reason() {
+  const char* const reason = ERR_reason_error_string(ERR_peek_last_error());
+  return reason == nullptr ? "OpenSSL does not accept it" : reason;
+}
+
+}  // namespace
+
+TlsIdentity load_tls_identity(const std::string& certificate_file, const std::string& key_file) {
+  const Certificate certificate = read_certificate(certificate_file);
+  const Key key = read_key(key_file);
+  if (X509_check_private_key(certificate.get(), key.get()) != 1) {
+    refuse("key", key_file, fmt::format("is not the key of the certificate {}", certificate_file));
+  }
+
+  std::shared_ptr<SSL_CTX> context(SSL_CTX_new(TLS_server_method()), SSL_CTX_free);
+  if (!context) throw SetupError("TLS cannot be set up: " + last_reason());
+  SSL_CTX_set_min_proto_version(context.get(), TLS1_2_VERSION);
+  SSL_CTX_set_options(context.get(), SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
+  // An idle session keeps no record buffers, 34 KB of them.
+  SSL_CTX_set_mode(context.get(), SSL_MODE_RELEASE_BUFFERS);
+  ERR_clear_error();
+  if (SSL_CTX_use_certificate_chain_file(context.get(), certificate_file.c_str()) != 1) {
+    refuse("certificate", certificate_file, last_reason());
+  }
+  if (SSL_CTX_use_PrivateKey(context.get(), key.get()) != 1) refuse("key", key_file, last_reason());
+  return {.context = std::move(context),
+          .description = fmt::format("{}, valid until {}", subject(certificate.get()),
+                                     day(X509_get0_notAfter(certificate.get()))),
+          .warning = warning_about(certificate.get(), certificate_file)};
+}
+
+}  // namespace tutti
