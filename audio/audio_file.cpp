@@ -4,6 +4,8 @@
 #include <sndfile.h>
 
 #include <algorithm>
+#include <cstdio>
+#include <cstring>
 
 #include "audio/pcm.hpp"
 
@@ -13,12 +15,46 @@ namespace {
 // Bounds the interleaved buffer whatever the caller asks for.
 constexpr int64_t frames_per_read = 4096;
 
+/// What libsndfile reads a file in memory through. The callbacks get its address.
+struct MemorySource {
+  std::span<const std::byte> bytes;
+  sf_count_t position = 0;
+
+  [[nodiscard]] sf_count_t size() const { return static_cast<sf_count_t>(bytes.size()); }
+};
+
+MemorySource& source_of(void* user_data) { return *static_cast<MemorySource*>(user_data); }
+
+sf_count_t memory_size(void* user_data) { return source_of(user_data).size(); }
+
+sf_count_t memory_seek(sf_count_t offset, int whence, void* user_data) {
+  MemorySource& source = source_of(user_data);
+  const sf_count_t base = whence == SEEK_CUR ? source.position : whence == SEEK_END ? source.size() : 0;
+  // Offsets come from the file: a sum that would overflow is out of bounds all the more.
+  sf_count_t target = 0;
+  if (__builtin_add_overflow(base, offset, &target) || target < 0 || target > source.size()) return -1;
+  return source.position = target;
+}
+
+sf_count_t memory_read(void* out, sf_count_t count, void* user_data) {
+  MemorySource& source = source_of(user_data);
+  const sf_count_t size = std::clamp<sf_count_t>(count, 0, source.size() - source.position);
+  if (size > 0) std::memcpy(out, source.bytes.data() + source.position, static_cast<size_t>(size));
+  source.position += size;
+  return size;
+}
+
+sf_count_t memory_tell(void* user_data) { return source_of(user_data).position; }
+
+SF_VIRTUAL_IO memory_io{memory_size, memory_seek, memory_read, nullptr, memory_tell};
+
 }  // namespace
 
 struct AudioFile::Impl {
   struct Close {
     void operator()(SNDFILE* file) const { sf_close(file); }
   };
+  MemorySource source;  // outlives the file that reads it
   std::unique_ptr<SNDFILE, Close> file;
   SF_INFO info{};
   std::vector<float> interleaved;
@@ -27,10 +63,21 @@ struct AudioFile::Impl {
 Result<AudioFile> AudioFile::open(const std::string& path) {
   auto impl = std::make_unique<Impl>();
   impl->file.reset(sf_open(path.c_str(), SFM_READ, &impl->info));
-  if (!impl->file) return fail("bad_audio_file", fmt::format("{}: {}", path, sf_strerror(nullptr)));
+  return checked(std::move(impl), path);
+}
+
+Result<AudioFile> AudioFile::open_memory(std::span<const std::byte> bytes, const std::string& name) {
+  auto impl = std::make_unique<Impl>();
+  impl->source.bytes = bytes;
+  impl->file.reset(sf_open_virtual(&memory_io, SFM_READ, &impl->info, &impl->source));
+  return checked(std::move(impl), name);
+}
+
+Result<AudioFile> AudioFile::checked(std::unique_ptr<Impl> impl, const std::string& name) {
+  if (!impl->file) return fail("bad_audio_file", fmt::format("{}: {}", name, sf_strerror(nullptr)));
   if (impl->info.channels > max_channels) {
     return fail("bad_audio_file",
-                fmt::format("{}: {} channels: expected at most {}", path, impl->info.channels, max_channels));
+                fmt::format("{}: {} channels: expected at most {}", name, impl->info.channels, max_channels));
   }
   return AudioFile(std::move(impl));
 }

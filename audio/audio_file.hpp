@@ -1,7 +1,9 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -14,6 +16,10 @@ class AudioFile {
  public:
   /// Fails with "bad_audio_file", naming the file and what libsndfile says of it.
   [[nodiscard]] static Result<AudioFile> open(const std::string& path);
+
+  /// The same of a file in memory, which outlives this; `name` stands for it in messages.
+  [[nodiscard]] static Result<AudioFile> open_memory(std::span<const std::byte> bytes,
+                                                     const std::string& name);
 
   AudioFile(AudioFile&&) noexcept;
   AudioFile& operator=(AudioFile&&) noexcept;
@@ -30,6 +36,7 @@ class AudioFile {
  private:
   struct Impl;
   explicit AudioFile(std::unique_ptr<Impl> impl);
+  static Result<AudioFile> checked(std::unique_ptr<Impl> impl, const std::string& name);
   std::unique_ptr<Impl> impl_;
 };
 

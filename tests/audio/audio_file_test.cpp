@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <random>
 #include <string>
 
 namespace tutti {
@@ -88,6 +89,50 @@ TEST(AudioFile, ClipsFloatSamplesAndDropsNonFiniteOnes) {
   std::vector<float> samples;
   opened->read(10, samples);
   EXPECT_THAT(samples, ::testing::ElementsAre(1.0F, 0.0F, 0.5F));
+}
+
+std::string contents(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+TEST(AudioFile, ReadsTheSameFromMemory) {
+  for (const auto* name : {"/speech/libri-06.flac", "/fbank/libri-19-198-0000.wav"}) {
+    const std::string path = std::string(TUTTI_TEST_DATA) + name;
+    const std::string bytes = contents(path);
+    auto on_disk = AudioFile::open(path);
+    auto in_memory = AudioFile::open_memory(std::as_bytes(std::span(bytes)), "the file");
+    ASSERT_TRUE(on_disk && in_memory);
+    EXPECT_EQ(in_memory->frames(), on_disk->frames());
+    std::vector<float> expected;
+    std::vector<float> samples;
+    on_disk->read(1 << 20, expected);
+    in_memory->read(1 << 20, samples);
+    EXPECT_EQ(samples, expected);
+  }
+}
+
+TEST(AudioFile, SurvivesWhateverIsInMemory) {
+  const std::string whole = contents(TUTTI_TEST_DATA "/speech/digit-34.flac");
+  const unsigned seed = std::random_device{}();
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  std::mt19937 random(seed);
+  std::vector<float> samples;
+  for (int round = 0; round < 200; ++round) {
+    std::string bytes = whole.substr(0, round % 2 == 0 ? random() % whole.size() : whole.size());
+    for (int i = 0; i < 5 && !bytes.empty(); ++i)
+      bytes[random() % bytes.size()] = static_cast<char>(random());
+    auto file = AudioFile::open_memory(std::as_bytes(std::span(bytes)), "the file");
+    if (!file) {
+      EXPECT_THAT(file.error().message, ::testing::StartsWith("the file: "));
+      continue;
+    }
+    for (int pieces = 0; pieces < 100; ++pieces) {
+      file->read(1600, samples);
+      if (samples.empty()) break;
+      EXPECT_LE(samples.size(), 1600U);
+    }
+  }
 }
 
 TEST(AudioFile, NamesAFileItCannotRead) {
