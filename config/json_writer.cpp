@@ -110,6 +110,12 @@ JsonWriter& JsonWriter::integer(int64_t value) {
   return *this;
 }
 
+JsonWriter& JsonWriter::null() {
+  separate();
+  out_ += "null";
+  return *this;
+}
+
 JsonWriter& JsonWriter::decimal(double value) {
   separate();
   const double bounded = std::isfinite(value) ? std::clamp(value, -largest_decimal, largest_decimal) : 0.0;

@@ -48,6 +48,16 @@ std::string_view take_utf8(std::string_view& text) {
   return taken;
 }
 
+std::string single_line(std::string_view text) {
+  std::string out;
+  while (!text.empty()) {
+    const std::string_view character = take_utf8(text);
+    const auto first = static_cast<unsigned char>(character[0]);
+    out += first < 0x20 || first == 0x7F ? " " : character;
+  }
+  return out;
+}
+
 std::string utf8_prefix(std::string_view text, size_t max_bytes) {
   std::string prefix;
   while (!text.empty()) {

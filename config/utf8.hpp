@@ -14,6 +14,9 @@ inline constexpr std::string_view replacement_character = "\xEF\xBF\xBD";
 /// above U+10FFFF).
 [[nodiscard]] std::string_view take_utf8(std::string_view& text);
 
+/// One line whatever `text` holds: control characters become spaces, bytes that are not UTF-8 U+FFFD.
+[[nodiscard]] std::string single_line(std::string_view text);
+
 /// As much of `text` as fits into `max_bytes` of UTF-8.
 [[nodiscard]] std::string utf8_prefix(std::string_view text, size_t max_bytes);
 

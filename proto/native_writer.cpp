@@ -57,25 +57,14 @@ struct JsonMembers {
   }
 };
 
-/// One line whatever the text holds: control characters become spaces, bytes that are not UTF-8 U+FFFD.
-std::string line(std::string_view mark, std::string_view text) {
-  std::string out(mark);
-  while (!text.empty()) {
-    const std::string_view character = take_utf8(text);
-    const auto first = static_cast<unsigned char>(character[0]);
-    out += first < 0x20 || first == 0x7F ? " " : character;
-  }
-  return out;
-}
-
 struct TextLine {
   std::string operator()(const Ready&) const { return {}; }
   std::string operator()(const SpeechStarted&) const { return {}; }
   std::string operator()(const SpeechStopped&) const { return {}; }
-  std::string operator()(const Partial& partial) const { return line("~ ", partial.text); }
-  std::string operator()(const Final& final) const { return line("", final.text); }
+  std::string operator()(const Partial& partial) const { return "~ " + single_line(partial.text); }
+  std::string operator()(const Final& final) const { return single_line(final.text); }
   std::string operator()(const Done&) const { return {}; }
-  std::string operator()(const ErrorEvent& event) const { return line("! ", event.error.message); }
+  std::string operator()(const ErrorEvent& event) const { return "! " + single_line(event.error.message); }
 };
 
 }  // namespace
