@@ -16,5 +16,8 @@ class Metrics;
 class RecognitionService;
 class RecognitionStream;
 class StreamContext;
+class UploadBridge;
+class UploadJob;
+class UploadSlot;
 
 }  // namespace tutti

@@ -19,6 +19,12 @@ using StreamActor = caf::typed_actor<caf::reacts_to<audio_atom, AudioBytes>,  //
                                      caf::reacts_to<drain_atom>,  // finish: deliver finals, then close
                                      caf::reacts_to<stop_atom>>;  // close at once
 
+/// A stream whose audio is a file and whose client is an HTTP request. Mailbox: of the owner's updates what
+/// the credit allows, and a few messages more.
+using UploadActor =
+    StreamActor::extend<caf::reacts_to<decode_atom>,              // from itself: the next turn of decoding
+                        caf::reacts_to<written_atom, uint64_t>>;  // bytes of the reply the client took
+
 /// The only code that touches a device's Engine. Mailbox: what its streams' credits allow.
 using GpuOwner =
     caf::typed_actor<caf::replies_to<start_atom>::with<Started>,

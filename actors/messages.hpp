@@ -108,6 +108,9 @@ CAF_ADD_ATOM(tutti, tutti, closed_atom, "closed")
 CAF_ADD_ATOM(tutti, tutti, overrun_atom, "overrun")
 CAF_ADD_ATOM(tutti, tutti, update_atom, "update")
 
+CAF_ADD_ATOM(tutti, tutti, decode_atom, "decode")
+CAF_ADD_ATOM(tutti, tutti, written_atom, "written")
+
 CAF_ADD_ATOM(tutti, tutti, open_atom, "open")
 CAF_ADD_ATOM(tutti, tutti, place_atom, "place")
 CAF_ADD_ATOM(tutti, tutti, listen_atom, "listen")

@@ -62,12 +62,16 @@ Metrics::Metrics()
       errors_(counters(registry_, "tutti_errors_total", "Error events sent, by code")),
       ignored_audio_(counter(registry_, ignored_name, ignored_help, {{"kind", "audio_after_eof"}})),
       ignored_messages_(counter(registry_, ignored_name, ignored_help, {{"kind", "malformed"}})),
+      open_uploads_(gauge(registry_, "tutti_open_uploads", "Files being received or transcribed")),
+      uploads_(counters(registry_, "tutti_uploads_total", "Uploads that ended, by outcome")),
       stream_mailbox_gauge_(gauge(registry_, mailbox_name, mailbox_help, {{"actor", "stream"}})),
       owner_mailbox_gauge_(gauge(registry_, mailbox_name, mailbox_help, {{"actor", "owner"}})) {}
 
 void Metrics::refused(const std::string& reason) { refusals_.Add({{"reason", reason}}).Increment(); }
 
 void Metrics::error(const std::string& code) { errors_.Add({{"code", code}}).Increment(); }
+
+void Metrics::upload_ended(const std::string& outcome) { uploads_.Add({{"outcome", outcome}}).Increment(); }
 
 void Metrics::raise(std::atomic<int64_t>& high_water, int64_t value) {
   int64_t seen = high_water.load(std::memory_order_relaxed);

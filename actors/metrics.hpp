@@ -35,6 +35,10 @@ class Metrics {
   void error(const std::string& code);
   void audio_ignored() { ignored_audio_.Increment(); }
   void message_ignored() { ignored_messages_.Increment(); }
+  void upload_opened() { open_uploads_.Increment(); }
+  void upload_closed() { open_uploads_.Decrement(); }
+  /// `outcome` is "done", "cancelled" or the code of an error.
+  void upload_ended(const std::string& outcome);
   void stream_mailbox(int64_t messages) { raise(stream_mailbox_, messages); }
   void owner_mailbox(int64_t messages) { raise(owner_mailbox_, messages); }
   [[nodiscard]] int64_t stream_mailbox_high_water() const { return stream_mailbox_; }
@@ -66,6 +70,8 @@ class Metrics {
   prometheus::Family<prometheus::Counter>& errors_;
   prometheus::Counter& ignored_audio_;
   prometheus::Counter& ignored_messages_;
+  prometheus::Gauge& open_uploads_;
+  prometheus::Family<prometheus::Counter>& uploads_;
   prometheus::Gauge& stream_mailbox_gauge_;
   prometheus::Gauge& owner_mailbox_gauge_;
   std::atomic<int64_t> stream_mailbox_{0};
@@ -77,12 +83,16 @@ class ServerStatus final : public StatusPort {
  public:
   explicit ServerStatus(const Metrics& metrics) : metrics_(metrics) {}
   void set_ready(bool ready) { ready_ = ready; }
+  /// Before anyone asks for it.
+  void set_model(ModelInfo model) { model_ = std::move(model); }
   [[nodiscard]] bool ready() const override { return ready_; }
   [[nodiscard]] std::string metrics() const override { return metrics_.text(); }
+  [[nodiscard]] ModelInfo model() const override { return model_; }
 
  private:
   const Metrics& metrics_;
   std::atomic<bool> ready_{false};
+  ModelInfo model_;
 };
 
 }  // namespace tutti

@@ -3,8 +3,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "config/result.hpp"
@@ -61,12 +63,61 @@ class GatewayPort {
   virtual std::unique_ptr<StreamPort> open_stream(std::string query, std::shared_ptr<SessionSink> sink) = 0;
 };
 
+/// A file to transcribe, as HTTP received it (proto/transcription.hpp says what it may hold).
+struct UploadRequest {
+  std::string content_type;
+  std::string query;
+  std::string body;
+};
+
+struct ReplyHead {
+  unsigned status = 200;
+  std::string content_type;
+  std::optional<size_t> content_length;  ///< without it the reply comes as it is made
+  std::vector<std::pair<std::string, std::string>> headers;
+};
+
+/// A request's reply, as its upload sees it: begin once, then write any number of times, then end; nothing
+/// comes after that. An upload that was cancelled may stop anywhere.
+class UploadSink {
+ public:
+  virtual ~UploadSink() = default;
+  virtual void begin(ReplyHead head) = 0;
+  /// Bounded by the upload: it makes no more while too much of it is not confirmed by on_written.
+  virtual void write(std::string piece) = 0;
+  virtual void end() = 0;
+};
+
+/// An upload's place, as its HTTP session sees it. Destruction gives the place back, and cancels what has not
+/// come to its end. Calls do not overlap.
+class UploadPlace {
+ public:
+  virtual ~UploadPlace() = default;
+  /// The request is complete. Called once at most.
+  virtual void start(UploadRequest request, std::shared_ptr<UploadSink> sink) = 0;
+  /// `bytes` of what was written to the sink are on their way to the client.
+  virtual void on_written(size_t bytes) = 0;
+};
+
+/// Where HTTP asks for a place, before it receives a body.
+class UploadPort {
+ public:
+  virtual ~UploadPort() = default;
+  /// Null when every place is taken.
+  [[nodiscard]] virtual std::unique_ptr<UploadPlace> take_place() = 0;
+};
+
 /// The listening sockets, as the gateway actor sees them.
 class ListenerPort {
  public:
   virtual ~ListenerPort() = default;
   /// Stops accepting; open sessions go on.
   virtual void stop_accepting() = 0;
+};
+
+struct ModelInfo {
+  std::string name;
+  int64_t loaded_at = 0;  ///< in seconds since 1970
 };
 
 /// What the HTTP side shows; answered without touching an actor. Implementations are thread-safe.
@@ -76,6 +127,7 @@ class StatusPort {
   [[nodiscard]] virtual bool ready() const = 0;
   /// Prometheus text exposition format.
   [[nodiscard]] virtual std::string metrics() const = 0;
+  [[nodiscard]] virtual ModelInfo model() const = 0;
 };
 
 }  // namespace tutti

@@ -7,6 +7,7 @@
 #include <caf/actor_system_config.hpp>
 #include <caf/scoped_actor.hpp>
 #include <caf/send.hpp>
+#include <ctime>
 #include <stdexcept>
 #include <utility>
 
@@ -54,6 +55,7 @@ struct RecognitionService::Impl {
         config(options.worker_threads),
         system(config) {
     std::vector<PlacedOwner> started = start_owners(options.owners);
+    status->set_model({.name = info.model, .loaded_at = static_cast<int64_t>(std::time(nullptr))});
     check_credit(options.credit_ms, info.chunk_ms, info.max_buffered_ms);
     placement = system.spawn(placement_actor, std::move(started), [ready = status] {
       spdlog::critical("no owner is left: nothing can be recognized until a restart");
@@ -62,6 +64,7 @@ struct RecognitionService::Impl {
     gateway = system.spawn(gateway_actor,
                            GatewaySetup{.placement = placement, .status = status, .grace = options.grace});
     bridge = std::make_unique<GatewayBridge>(system, gateway, metrics, options.credit_ms, options.endpoint);
+    uploads = std::make_unique<UploadBridge>(system, gateway, metrics, options.uploads, options.credit_ms);
   }
 
   // Streams first, while there is an owner to take their leases back. The system waits for actors, and an
@@ -105,6 +108,7 @@ struct RecognitionService::Impl {
   PlacementActor placement;
   GatewayActor gateway;
   std::unique_ptr<GatewayBridge> bridge;
+  std::unique_ptr<UploadBridge> uploads;
 };
 
 RecognitionService::RecognitionService(const ServiceOptions& options, std::shared_ptr<Metrics> metrics)
@@ -113,6 +117,8 @@ RecognitionService::RecognitionService(const ServiceOptions& options, std::share
 RecognitionService::~RecognitionService() = default;
 
 GatewayPort& RecognitionService::gateway() { return *impl_->bridge; }
+
+UploadPort& RecognitionService::uploads() { return *impl_->uploads; }
 
 const StatusPort& RecognitionService::status() const { return *impl_->status; }
 

@@ -7,6 +7,7 @@
 #include "actors/fwd.hpp"
 #include "actors/gpu_owner.hpp"
 #include "actors/ports.hpp"
+#include "actors/upload_bridge.hpp"
 
 namespace tutti {
 
@@ -15,11 +16,13 @@ struct ServiceOptions {
   int credit_ms = 4000;
   EndpointRules endpoint = EndpointRules::none();  ///< of streams whose client does not say
   std::chrono::seconds grace{10};
+  UploadLimits uploads;
   int worker_threads = 1;  ///< for all actors but the owners, which have a thread each
 };
 
 /// All actors of a server, wired: owners, placement, gateway. What is outside talks to it through ports and
-/// needs to know nothing of actors. Whatever calls gateway() must have stopped before the destruction.
+/// needs to know nothing of actors. Whatever calls gateway() or uploads() must have stopped before the
+/// destruction.
 class RecognitionService {
  public:
   /// Starts the owners and waits for them. Throws SetupError when one cannot start, or when `credit_ms` does
@@ -30,6 +33,7 @@ class RecognitionService {
   ~RecognitionService();
 
   [[nodiscard]] GatewayPort& gateway();
+  [[nodiscard]] UploadPort& uploads();
   [[nodiscard]] const StatusPort& status() const;
   [[nodiscard]] const RecognizerInfo& info() const;
 

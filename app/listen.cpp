@@ -75,6 +75,8 @@ class Listening final : public ClientListener {
   void on_event(const proto::Partial& partial) { show(view_.partial(partial.text)); }
   void on_event(const proto::Final& final) { show(view_.final(final.text, final.start)); }
   void on_event(const proto::Done& /*done*/) { done_ = true; }
+  void on_event(const proto::SpeechStarted& /*speech*/) {}
+  void on_event(const proto::SpeechStopped& /*speech*/) {}
   void on_event(const proto::ErrorEvent& error) { complain("the server said: " + error.error.message); }
 
   void on_sent() override {

@@ -59,6 +59,8 @@ class LoadClient final : public ClientListener {
   void on_event(const proto::Final& final);
   void on_event(const proto::Done& done);
   void on_event(const proto::ErrorEvent& error);
+  void on_event(const proto::SpeechStarted& /*speech*/) {}
+  void on_event(const proto::SpeechStopped& /*speech*/) {}
 
   void send_next();
   [[nodiscard]] double ms_since(Pace::TimePoint then) const;

@@ -43,6 +43,9 @@ constexpr std::array counters = {
     NetMetric{"idle_sessions_total", "Sessions closed by the idle time-out", &NetStats::idle_sessions},
     NetMetric{"oversized_messages_total", "Sessions closed by max_message_bytes",
               &NetStats::oversized_messages},
+    NetMetric{"upload_bytes_total", "Received of files to transcribe", &NetStats::upload_bytes},
+    NetMetric{"refused_uploads_total", "Uploads over max_upload_bytes or beyond max_uploads",
+              &NetStats::refused_uploads},
     NetMetric{"vanished_peers_total", "Sessions whose peer went without a close frame",
               &NetStats::vanished_peers},
 };

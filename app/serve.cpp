@@ -53,15 +53,17 @@ void serve(const ServerConfig& config) {
   const NetOptions network = plan_network(config, plan.threads);
   if (network.tls && !network.tls->warning.empty()) spdlog::warn("{}", network.tls->warning);
   const auto metrics = std::make_shared<Metrics>();
-  RecognitionService service({.owners = plan_owners(plan, loaded_model(config, plan), config.engine, metrics),
-                              .credit_ms = config.credit_ms,
-                              .endpoint = {.silence_after_speech_ms = config.engine.endpoint_silence_ms,
-                                           .long_silence_ms = config.engine.endpoint_long_silence_ms,
-                                           .max_segment_ms = config.engine.max_segment_ms},
-                              .grace = std::chrono::seconds(config.grace_s),
-                              .worker_threads = plan.threads.workers},
-                             metrics);
-  NetServer server(network, service.gateway(), service.status());
+  RecognitionService service(
+      {.owners = plan_owners(plan, loaded_model(config, plan), config.engine, metrics),
+       .credit_ms = config.credit_ms,
+       .endpoint = {.silence_after_speech_ms = config.engine.endpoint_silence_ms,
+                    .long_silence_ms = config.engine.endpoint_long_silence_ms,
+                    .max_segment_ms = config.engine.max_segment_ms},
+       .grace = std::chrono::seconds(config.grace_s),
+       .uploads = {.max_uploads = config.max_uploads, .max_seconds = config.max_upload_seconds},
+       .worker_threads = plan.threads.workers},
+      metrics);
+  NetServer server(network, service.gateway(), service.status(), service.uploads());
   metrics->add_source(std::make_shared<NetMetrics>(server.stats()));
   server.start();
   service.listening(server);

@@ -29,6 +29,7 @@ NetOptions plan_network(const ServerConfig& config, const ThreadPlan& threads) {
   options.max_sessions = config.max_sessions;
   options.max_message_bytes = static_cast<size_t>(config.max_message_bytes);
   options.max_queued_events = static_cast<size_t>(config.max_queued_events);
+  options.max_upload_bytes = static_cast<size_t>(config.max_upload_bytes);
   options.idle_timeout = std::chrono::seconds(config.idle_timeout_s);
   options.insecure = config.insecure;
   if (!config.api_keys_file.empty()) options.credentials = Credentials(load_api_keys(config.api_keys_file));

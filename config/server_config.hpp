@@ -17,9 +17,12 @@ struct ServerConfig {
   int idle_timeout_s = 60;          ///< without audio or keepalive
   int max_queued_events = 256;      ///< results waiting for a slow reader; partials are superseded first
   int grace_s = 10;                 ///< how long SIGTERM waits for running streams
-  std::string api_keys_file;        ///< who is let in; empty = everybody
-  bool insecure = false;            ///< everybody may be, on an address others can reach
-  std::string tls_certificate;      ///< PEM; with tls_key the server speaks TLS
+  int max_uploads = 4;              ///< files being received or transcribed at a time
+  int max_upload_bytes = 64 << 20;  ///< of a request's body
+  int max_upload_seconds = 4 * 3600;  ///< of a file's audio
+  std::string api_keys_file;          ///< who is let in; empty = everybody
+  bool insecure = false;              ///< everybody may be, on an address others can reach
+  std::string tls_certificate;        ///< PEM; with tls_key the server speaks TLS
   std::string tls_key;
   std::string log_level = "info";  ///< trace, debug, info, warn, error
 };

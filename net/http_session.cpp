@@ -11,6 +11,7 @@
 #include "net/hub.hpp"
 #include "net/routes.hpp"
 #include "net/transport.hpp"
+#include "net/upload_exchange.hpp"
 #include "net/ws_session.hpp"
 
 namespace tutti {
@@ -24,7 +25,7 @@ namespace {
 
 // What is read and thrown away after the last response, so that closing with unread input does not reset the
 // connection under the response.
-constexpr size_t max_drained_bytes = 256U << 10U;
+constexpr size_t max_drained_bytes = 128U << 20U;
 constexpr auto drain_timeout = std::chrono::seconds(2);
 // Room behind a header for what arrives in the same read.
 constexpr size_t read_ahead_bytes = 64U << 10U;
@@ -95,13 +96,15 @@ class HttpSession final : public Connection, public std::enable_shared_from_this
     ++hub_.stats.failed_handshakes;
     stream_.close();
   }
+  using Exchange = UploadExchange;
 
   void read() {
     if (shutting_down_) return;
     parser_.emplace();
     parser_->header_limit(static_cast<uint32_t>(hub_.options.max_header_bytes));
     stream_.tcp().expires_after(hub_.options.handshake_timeout);
-    // The header only: no request served here has a body.
+    // The header only. What of a body is read, and how much, is up to what serves the request.
+    parser_->body_limit(boost::none);
     http::async_read_header(
         stream_, buffer_, *parser_,
         [self = shared_from_this()](const error_code& error, size_t) { self->on_read(error); });
@@ -119,6 +122,7 @@ class HttpSession final : public Connection, public std::enable_shared_from_this
     if (target.path == stream_path && beast::websocket::is_upgrade(request)) {
       return upgrade(target.query, std::move(*client));
     }
+    if (target.path == transcriptions_path && request.method() == http::verb::post) return upload();
     const std::string_view method(request.method_string().data(), request.method_string().size());
     write(answer(method, target.path, hub_.status), parser_->keep_alive() && parser_->is_done());
   }
@@ -173,6 +177,18 @@ class HttpSession final : public Connection, public std::enable_shared_from_this
         {.request = parser_->release(), .query = std::move(owned_query), .client = std::move(client)});
   }
 
+  void upload() {
+    std::make_shared<Exchange>(shared_from_this(), hub_, stream_, buffer_, std::move(*parser_),
+                               [this](Exchange::Outcome outcome) { on_uploaded(std::move(outcome)); })
+        ->start();
+  }
+
+  void on_uploaded(Exchange::Outcome outcome) {
+    if (outcome.broken || shutting_down_) return stream_.close();
+    if (outcome.refusal) return write(std::move(*outcome.refusal), outcome.keep_alive);
+    finish_reply(outcome.keep_alive);
+  }
+
   void write(HttpReply reply, bool keep_alive) {
     response_ = {};
     response_.version(11);
@@ -193,6 +209,10 @@ class HttpSession final : public Connection, public std::enable_shared_from_this
 
   void on_write(const error_code& error, bool keep_alive) {
     if (error || shutting_down_) return stream_.close();
+    finish_reply(keep_alive);
+  }
+
+  void finish_reply(bool keep_alive) {
     if (keep_alive) return read();
     stream_.tcp().expires_after(drain_timeout);
     stream_.async_shutdown([self = shared_from_this()](const error_code&) { self->drain(0); });

@@ -100,10 +100,12 @@ void ConnectionTicket::assign(std::weak_ptr<Connection> connection) const {
   });
 }
 
-Hub::Hub(const NetOptions& net_options, GatewayPort& gateway_port, const StatusPort& status_port)
+Hub::Hub(const NetOptions& net_options, GatewayPort& gateway_port, const StatusPort& status_port,
+         UploadPort& upload_port)
     : options(net_options),
       gateway(gateway_port),
       status(status_port),
+      uploads(upload_port),
       strand_(asio::make_strand(io)),
       acceptor_(strand_),
       endpoint_(allowed_endpoint(options)),

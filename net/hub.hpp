@@ -22,7 +22,8 @@ namespace tutti {
 class Hub : public std::enable_shared_from_this<Hub> {
  public:
   /// Throws SetupError as check_listener, and when options.bind is taken.
-  Hub(const NetOptions& net_options, GatewayPort& gateway_port, const StatusPort& status_port);
+  Hub(const NetOptions& net_options, GatewayPort& gateway_port, const StatusPort& status_port,
+      UploadPort& upload_port);
 
   void start_accepting();
   /// Open connections go on. From any thread.
@@ -47,6 +48,7 @@ class Hub : public std::enable_shared_from_this<Hub> {
   const NetOptions options;
   GatewayPort& gateway;
   const StatusPort& status;
+  UploadPort& uploads;
   NetStats stats;
   std::optional<boost::asio::ssl::context> tls;
 

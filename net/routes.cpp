@@ -34,16 +34,19 @@ HttpReply upgrade_required(const StatusPort&) {
   return reply;
 }
 
+HttpReply models(const StatusPort& status) {
+  const ModelInfo model = status.model();
+  return {200, "application/json", proto::write_model_list(model.name, model.loaded_at) + "\n", {}};
+}
+
 struct Route {
   std::string_view path;
   HttpReply (*answer)(const StatusPort& status);
 };
 
 constexpr std::array routes = {
-    Route{"/healthz", health},
-    Route{"/readyz", readiness},
-    Route{"/metrics", metrics},
-    Route{stream_path, upgrade_required},
+    Route{"/healthz", health},   Route{"/readyz", readiness},          Route{"/metrics", metrics},
+    Route{"/v1/models", models}, Route{stream_path, upgrade_required},
 };
 
 }  // namespace
@@ -62,13 +65,26 @@ HttpReply error_reply(unsigned status, std::string code, std::string message) {
   return {status, "application/json", proto::write_event(event, proto::OutputFormat::json) + "\n", {}};
 }
 
+HttpReply api_error_reply(const proto::ApiError& error) {
+  return {error.status, "application/json", proto::write_api_error(error) + "\n", {}};
+}
+
 HttpReply answer(std::string_view method, std::string_view path, const StatusPort& status) {
+  if (path == transcriptions_path) {
+    auto reply = api_error_reply({.status = 405,
+                                  .code = "method_not_allowed",
+                                  .message = fmt::format("{} answers POST, with a file to transcribe", path),
+                                  .param = {}});
+    reply.headers = {{"Allow", "POST"}};
+    return reply;
+  }
   const auto route = std::ranges::find(routes, path, &Route::path);
   if (route == routes.end()) {
     return error_reply(
         404, "not_found",
-        fmt::format("nothing is served at this path; there are {}, /healthz, /readyz and /metrics",
-                    stream_path));
+        fmt::format(
+            "nothing is served at this path; there are {}, {}, /v1/models, /healthz, /readyz and /metrics",
+            stream_path, transcriptions_path));
   }
   if (method != "GET" && method != "HEAD") {
     auto reply = error_reply(405, "method_not_allowed", fmt::format("{} answers GET and HEAD", path));

@@ -6,11 +6,14 @@
 #include <vector>
 
 #include "actors/ports.hpp"
+#include "proto/transcription.hpp"
 
 namespace tutti {
 
 /// Where the native dialect is spoken.
 inline constexpr std::string_view stream_path = "/v1/stream";
+/// Where a file is transcribed.
+inline constexpr std::string_view transcriptions_path = "/v1/audio/transcriptions";
 
 struct HttpReply {
   unsigned status = 200;
@@ -32,7 +35,10 @@ struct Target {
 /// Whether a path is for whoever watches the process: it needs no API key.
 [[nodiscard]] bool is_public(std::string_view path);
 
-/// The answer to a request that is not a WebSocket upgrade.
+/// A JSON error in the shape of the transcription dialect.
+[[nodiscard]] HttpReply api_error_reply(const proto::ApiError& error);
+
+/// The answer to a request that is not a WebSocket upgrade, nor a file to transcribe.
 [[nodiscard]] HttpReply answer(std::string_view method, std::string_view path, const StatusPort& status);
 
 }  // namespace tutti

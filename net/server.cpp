@@ -37,9 +37,10 @@ struct NetServer::Impl {
   std::vector<std::thread> threads;
 };
 
-NetServer::NetServer(const NetOptions& options, GatewayPort& gateway, const StatusPort& status)
+NetServer::NetServer(const NetOptions& options, GatewayPort& gateway, const StatusPort& status,
+                     UploadPort& uploads)
     : impl_(std::make_unique<Impl>()) {
-  impl_->hub = std::make_shared<Hub>(options, gateway, status);
+  impl_->hub = std::make_shared<Hub>(options, gateway, status, uploads);
 }
 
 NetServer::~NetServer() { stop(); }

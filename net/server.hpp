@@ -19,6 +19,7 @@ struct NetOptions {
   int io_threads = 1;
   int max_sessions = 4096;                              ///< WebSocket sessions; more are answered 503
   size_t max_message_bytes = 1U << 20U;                 ///< a longer WebSocket message ends its session
+  size_t max_upload_bytes = 64U << 20U;                 ///< of a file to transcribe, with its form
   size_t max_queued_events = 256;                       ///< results waiting for a slow reader
   size_t max_header_bytes = 16U << 10U;                 ///< request line and headers
   std::chrono::milliseconds handshake_timeout{10'000};  ///< for a request's header, and between requests
@@ -44,7 +45,7 @@ class NetServer final : public ListenerPort {
  public:
   /// Binds, and listens from start() on. Throws SetupError as check_listener, and when the port is taken.
   /// The ports outlive the server.
-  NetServer(const NetOptions& options, GatewayPort& gateway, const StatusPort& status);
+  NetServer(const NetOptions& options, GatewayPort& gateway, const StatusPort& status, UploadPort& uploads);
   /// Calls stop().
   ~NetServer() override;
   NetServer(const NetServer&) = delete;

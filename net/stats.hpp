@@ -26,6 +26,8 @@ struct NetStats {
   std::atomic<int64_t> slow_readers{0};         ///< closed with queued events at the cap
   std::atomic<int64_t> idle_sessions{0};        ///< closed by idle_timeout
   std::atomic<int64_t> oversized_messages{0};   ///< closed by max_message_bytes
+  std::atomic<int64_t> upload_bytes{0};         ///< of bodies with files to transcribe
+  std::atomic<int64_t> refused_uploads{0};      ///< over max_upload_bytes, or for want of a place
   std::atomic<int64_t> vanished_peers{0};       ///< gone without a close frame
 };
 

@@ -62,6 +62,8 @@ Result<ServerEvent> parse_server_event(std::string_view text) {
   if (type == "partial") return read_partial(event);
   if (type == "final") return read_final(event);
   if (type == "done") return Done{.audio_seconds = number_of(event, "audio_seconds")};
+  if (type == "speech_started") return SpeechStarted{.time = number_of(event, "time")};
+  if (type == "speech_stopped") return SpeechStopped{.time = number_of(event, "time")};
   if (type == "error") {
     return ErrorEvent{.error = {text_of(event, "code"), text_of(event, "message")}, .fatal = false};
   }

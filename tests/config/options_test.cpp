@@ -79,6 +79,17 @@ TEST(ConfigOptions, NumbersAreWholeAndWithinTheirRange) {
   EXPECT_FALSE(option("server.bind").set_number(config, 5));
 }
 
+TEST(ConfigOptions, UploadsHaveLimits) {
+  ServerConfig config;
+  EXPECT_EQ(config.max_uploads, 4);
+  EXPECT_EQ(config.max_upload_bytes, 64 * 1024 * 1024);
+  EXPECT_EQ(config.max_upload_seconds, 4 * 60 * 60);
+  EXPECT_FALSE(option("server.max_uploads").parse(config, "0"));
+  EXPECT_FALSE(option("server.max_upload_bytes").parse(config, "1023"));
+  EXPECT_TRUE(option("server.max_upload_seconds").parse(config, "60"));
+  EXPECT_EQ(config.max_upload_seconds, 60);
+}
+
 TEST(ConfigOptions, AddressesHaveAHostAndAPort) {
   ServerConfig config;
   const auto& bind = option("server.bind");

@@ -85,13 +85,72 @@ class FakeStatus final : public StatusPort {
  public:
   [[nodiscard]] bool ready() const override { return is_ready; }
   [[nodiscard]] std::string metrics() const override { return "tutti_up 1\n"; }
+  [[nodiscard]] ModelInfo model() const override { return {.name = "fake", .loaded_at = 1700000000}; }
 
   std::atomic<bool> is_ready{true};
 };
 
+/// What a test sees of one upload, from its own thread.
+struct UploadProbe {
+  UploadRequest request;
+  std::shared_ptr<UploadSink> sink;
+  std::atomic<size_t> written{0};
+  std::atomic<bool> gone{false};
+};
+
+/// Takes uploads up to `places` at a time; what they are answered is up to the test, through the probe.
+class FakeUploads final : public UploadPort {
+ public:
+  std::unique_ptr<UploadPlace> take_place() override {
+    if (taken.fetch_add(1) < places) return std::make_unique<Place>(*this);
+    --taken;
+    return nullptr;
+  }
+
+  /// The next upload that was, or will be, complete.
+  [[nodiscard]] std::shared_ptr<UploadProbe> next() {
+    auto future = started_.at(next_++).get_future();
+    if (future.wait_for(std::chrono::seconds(20)) != std::future_status::ready) {
+      throw std::runtime_error("no upload was started");
+    }
+    return future.get();
+  }
+
+  std::atomic<int> places{4};
+  std::atomic<int> taken{0};
+
+ private:
+  class Place final : public UploadPlace {
+   public:
+    explicit Place(FakeUploads& uploads) : uploads_(uploads) {}
+    Place(const Place&) = delete;
+    Place& operator=(const Place&) = delete;
+    ~Place() override {
+      if (probe_) probe_->gone = true;
+      --uploads_.taken;
+    }
+    void start(UploadRequest request, std::shared_ptr<UploadSink> sink) override {
+      probe_ = std::make_shared<UploadProbe>();
+      probe_->request = std::move(request);
+      probe_->sink = std::move(sink);
+      uploads_.started_.at(uploads_.start_count_++).set_value(probe_);
+    }
+    void on_written(size_t bytes) override { probe_->written += bytes; }
+
+   private:
+    FakeUploads& uploads_;
+    std::shared_ptr<UploadProbe> probe_;
+  };
+
+  std::array<std::promise<std::shared_ptr<UploadProbe>>, 16> started_;
+  std::atomic<size_t> start_count_{0};
+  size_t next_ = 0;
+};
+
 /// A server on a free port, with what it talks to.
 struct TestServer {
-  explicit TestServer(NetOptions options = {}) : server(on_free_port(std::move(options)), gateway, status) {
+  explicit TestServer(NetOptions options = {})
+      : server(on_free_port(std::move(options)), gateway, status, uploads) {
     server.start();
   }
 
@@ -102,6 +161,7 @@ struct TestServer {
 
   FakeGateway gateway;
   FakeStatus status;
+  FakeUploads uploads;
   NetServer server;
 };
 

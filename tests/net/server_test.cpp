@@ -16,10 +16,11 @@ using testing::HasSubstr;
 std::string bind_error(const std::string& bind) {
   FakeGateway gateway;
   FakeStatus status;
+  FakeUploads uploads;
   NetOptions options;
   options.bind = bind;
   try {
-    const NetServer server(options, gateway, status);
+    const NetServer server(options, gateway, status, uploads);
   } catch (const SetupError& error) {
     return error.what();
   }

@@ -44,6 +44,7 @@ class TestClient {
   /// Reads one response. `has_body` is false for HEAD.
   [[nodiscard]] Response read_response(bool has_body = true);
   [[nodiscard]] Response request(std::string_view method, std::string_view target);
+  [[nodiscard]] std::string read_bytes(size_t bytes) { return take(bytes); }
   /// Nothing more comes: true at the end of the stream or a reset.
   [[nodiscard]] bool at_end();
 

@@ -1,0 +1,82 @@
+#include "actors/upload_actor.hpp"
+
+#include <utility>
+
+namespace tutti {
+namespace {
+
+using Self = UploadActor::stateful_pointer<UploadActorState>;
+
+/// After every message: decodes for one turn, and takes the next by a message to itself.
+void go_on(Self self) {
+  UploadJob& job = *self->state.job;
+  const bool wants_another_turn = job.decode();
+  if (job.ended()) return self->quit();
+  if (!wants_another_turn || self->state.turn_pending) return;
+  self->state.turn_pending = true;
+  self->send(self, decode_atom_v);
+}
+
+void on_admission(Self self, const Admission& admission) {
+  if (admission) {
+    self->monitor((*admission)->owner());
+    self->state.job->open(std::move(**admission));
+  } else {
+    self->state.job->refuse(admission.error());
+  }
+  go_on(self);
+}
+
+void ask_for_place(Self self, const GatewayActor& gateway) {
+  self->request(gateway, caf::infinite, open_atom_v, self->state.job->options(),
+                StreamActor{UploadActor{self}})
+      .then(
+          [self](const Admission& admission) { on_admission(self, admission); },
+          [self](const caf::error&) { on_admission(self, fail("draining", "the server is shutting down")); });
+}
+
+void fail_job(Self self, std::string code, std::string message) {
+  self->state.job->fail({.status = 503, .code = std::move(code), .message = std::move(message), .param = {}});
+  self->quit();
+}
+
+}  // namespace
+
+UploadActor::behavior_type upload_actor(Self self, const UploadSetup& setup, const GatewayActor& gateway) {
+  self->state.job.emplace(setup);
+  self->set_down_handler([self](const caf::down_msg&) {
+    fail_job(self, "owner_lost", "the device of this transcription failed; try again");
+  });
+  if (self->state.job->ended()) {
+    self->quit();
+  } else {
+    ask_for_place(self, gateway);
+  }
+
+  return {
+      // A live session's; an upload has its audio from the start.
+      [](audio_atom, const AudioBytes&) {},
+      [](text_atom, const std::string&) {},
+      [self](closed_atom) { self->quit(); },
+      [](overrun_atom) {},
+      [self](update_atom, const StreamUpdates& updates) {
+        self->state.job->on_updates(updates.updates->items);
+        go_on(self);
+      },
+      // Half a transcript would pass for the whole: it has the grace period to come to its end.
+      [](drain_atom) {},
+      [self](stop_atom) {
+        fail_job(self, "stopped", "the server stopped before this transcription had finished");
+      },
+      [self](decode_atom) {
+        self->state.turn_pending = false;
+        go_on(self);
+      },
+      [self](written_atom, uint64_t bytes) {
+        self->state.job->on_written(static_cast<size_t>(bytes));
+        go_on(self);
+      },
+  };
+}
+
+}  // namespace tutti

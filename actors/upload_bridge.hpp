@@ -1,0 +1,36 @@
+#pragma once
+
+#include <atomic>
+#include <caf/actor_system.hpp>
+#include <cstdint>
+#include <memory>
+
+#include "actors/interfaces.hpp"
+#include "actors/metrics.hpp"
+#include "actors/ports.hpp"
+
+namespace tutti {
+
+struct UploadLimits {
+  int max_uploads = 4;         ///< requests being received or transcribed
+  int max_seconds = 4 * 3600;  ///< of a file's audio
+};
+
+/// Uploads as the network sees them: an upload actor for every request.
+class UploadBridge final : public UploadPort {
+ public:
+  UploadBridge(caf::actor_system& system, GatewayActor gateway, std::shared_ptr<Metrics> metrics,
+               const UploadLimits& limits, int credit_ms);
+  [[nodiscard]] std::unique_ptr<UploadPlace> take_place() override;
+
+ private:
+  caf::actor_system& system_;
+  GatewayActor gateway_;
+  std::shared_ptr<Metrics> metrics_;
+  UploadLimits limits_;
+  int credit_ms_;
+  std::shared_ptr<std::atomic<int>> places_ = std::make_shared<std::atomic<int>>(0);  // taken
+  std::atomic<uint64_t> uploads_{0};
+};
+
+}  // namespace tutti

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "actors/ports.hpp"
+
+namespace tutti {
+
+/// How an upload's reply is put on the wire: with its length when that is known, in chunks when it is made as
+/// it goes (RFC 9112 section 7.1), and up to the end of the connection for a client of HTTP/1.0.
+class UploadReply {
+ public:
+  UploadReply(bool is_http_1_0, bool keep_alive) : is_http_1_0_(is_http_1_0), keep_alive_(keep_alive) {}
+
+  /// The status line, with the `reason` of its status, and the headers.
+  [[nodiscard]] std::string begin(const ReplyHead& head, std::string_view reason,
+                                  std::string_view server_name);
+  [[nodiscard]] std::string piece(std::string_view content) const;
+  [[nodiscard]] std::string end() const;
+  /// Whether the connection can serve another request; known once begun.
+  [[nodiscard]] bool keep_alive() const { return keep_alive_; }
+
+ private:
+  bool is_http_1_0_;
+  bool keep_alive_;
+  bool chunked_ = false;
+};
+
+}  // namespace tutti
