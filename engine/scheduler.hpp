@@ -37,7 +37,7 @@ class Scheduler {
   std::vector<Candidate> picked_;
 };
 
-/// Holds a tick to a time budget by its number of lanes, from what the last ticks cost.
+/// Holds a tick to a budget by its number of lanes, from the processor time that the last ticks took.
 class LaneLimit {
  public:
   LaneLimit(int max_lanes, std::chrono::milliseconds budget);
