@@ -119,7 +119,8 @@ TEST(Listener, IsForThisMachineAloneUnlessKeysOrTheOwnerSaySo) {
             "--bind 127.0.0.1:8080, or say --insecure");
   FakeGateway gateway;
   FakeStatus status;
-  EXPECT_THROW(NetServer(options, gateway, status), SetupError);
+  FakeUploads uploads;
+  EXPECT_THROW(NetServer(options, gateway, status, uploads), SetupError);
 
   NetOptions insecure = options;
   insecure.insecure = true;
