@@ -120,7 +120,8 @@ TEST_F(UploadTest, IsABackgroundStreamWithEndpoints) {
   EXPECT_EQ(logs[0]->options.back().stream_class, StreamClass::background);
   EXPECT_FALSE(logs[0]->options.back().interim);
   EXPECT_FALSE(logs[0]->options.back().words);
-  EXPECT_EQ(logs[0]->options.back().endpoint.silence_after_speech_ms, EndpointRules{}.silence_after_speech_ms);
+  EXPECT_EQ(logs[0]->options.back().endpoint.silence_after_speech_ms,
+            EndpointRules{}.silence_after_speech_ms);
 }
 
 TEST_F(UploadTest, TellsSegmentsAndWordsInSeconds) {
