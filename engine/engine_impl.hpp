@@ -1,0 +1,77 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "cache/stream_slot_pool.hpp"
+#include "engine/engine.hpp"
+#include "engine/model_runner.hpp"
+#include "engine/stream.hpp"
+
+namespace tutti {
+
+// A restart is due at max_position_frames and overdue at 1.5 times that.
+[[nodiscard]] inline int overdue_position(const EngineConfig& config) {
+  return config.max_position_frames * 3 / 2;
+}
+
+/// The state of an engine and the steps of its tick: engine.cpp has its life and the commands it is given,
+/// engine_tick.cpp what a tick does, engine_segments.cpp how segments open and close and what is said of
+/// them.
+struct Engine::Impl {
+  Impl(std::shared_ptr<const ConformerCtc> model, std::unique_ptr<Ops> ops, const EngineConfig& config);
+
+  Stream* find(StreamKey key);
+  [[nodiscard]] StreamKey key_of(int slot) const;
+  Result<void> command(StreamKey key, Command::Kind kind, Clock::time_point arrival);
+  void close(int slot);
+
+  [[nodiscard]] std::optional<ReadyChunk> ready_chunk(const Stream& stream) const;
+  [[nodiscard]] int feature_frames_before(const Stream& stream, int64_t sample) const;
+
+  void run_commands();
+  bool run_command(int slot);
+  void collect_candidates();
+  void make_room();
+  void compute_features();
+  EncoderOutput forward();
+  void decode(const EncoderOutput& out);
+  void decode_lane(size_t lane, const EncoderOutput& out);
+  void observe_voice(int slot, const CtcFrames& best, Clock::time_point ready_at);
+  void voice_event(int slot, bool started, int64_t sample, Clock::time_point ready_at);
+  bool end_segment_by_rule(int slot, Clock::time_point ready_at);
+  void report_consumed();
+
+  void close_segment(int slot, FinalReason reason, Clock::time_point ready_at, int64_t end_sample);
+  void begin_segment(Stream& stream);
+  void restart_positions_if(Stream& stream, int limit);
+  void reset_segment(Stream& stream, int64_t sample);
+  void drop_consumed(Stream& stream, int new_rows);
+
+  Update& next_update(Update::Kind kind, int slot);
+  void fill_tokens(Update& update, std::span<const CtcToken> tokens, const Stream& stream);
+
+  EngineConfig config;
+  ModelRunner runner;
+  StreamingGeometry geometry;
+  int samples_per_frame;
+  int frame_shift;
+  int frame_length;
+  Clock::duration chunk_duration;
+  StreamSlotPool slots;
+  std::vector<Stream> streams;
+  Scheduler scheduler;
+  LaneLimit lane_limit;
+  std::vector<Candidate> candidates;
+  std::span<const Candidate> picked;
+  std::vector<ReadyChunk> chunks;  // of `picked`
+  std::vector<ChunkLane> lanes;
+  std::vector<FbankJob> jobs;
+  std::vector<Update> updates;  // the first update_count are this tick's; the rest keep their memory
+  size_t update_count = 0;
+  EngineStats stats;
+};
+
+}  // namespace tutti

@@ -1,0 +1,205 @@
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "engine/engine_impl.hpp"
+
+namespace tutti {
+
+namespace {
+
+// Two tokens of one hypothesis look the same to who reads its text.
+bool same_token(const CtcToken& a, const CtcToken& b) { return a.id == b.id; }
+
+}  // namespace
+
+// Whole feature frames that the audio before `sample` completes.
+int Engine::Impl::feature_frames_before(const Stream& stream, int64_t sample) const {
+  const int64_t available = sample - stream.audio.begin();
+  return available < frame_length ? 0 : static_cast<int>((available - frame_length) / frame_shift + 1);
+}
+
+std::optional<ReadyChunk> Engine::Impl::ready_chunk(const Stream& stream) const {
+  const Command* const next = stream.commands.front();
+  if (next != nullptr && next->kind == Command::Kind::reset) return std::nullopt;
+  const int64_t end = next == nullptr ? stream.audio.end() : next->sample;
+  const int rows = stream.carried_rows + feature_frames_before(stream, end);
+  const bool full = rows >= geometry.window;
+  const bool last_one = next != nullptr && rows >= geometry.min_frames;
+  if (!full && !last_one) return std::nullopt;
+  const int frames = std::min(rows, geometry.window);
+  const int64_t new_frames = frames - stream.carried_rows;
+  return ReadyChunk{frames, stream.audio.begin() + (new_frames - 1) * frame_shift + frame_length};
+}
+
+// Commands whose audio has been forwarded; those that need a last short chunk first wait for it.
+void Engine::Impl::run_commands() {
+  for (int slot = 0; slot < static_cast<int>(streams.size()); ++slot) {
+    while (streams[static_cast<size_t>(slot)].open && run_command(slot)) {
+    }
+  }
+}
+
+bool Engine::Impl::run_command(int slot) {
+  Stream& stream = streams[static_cast<size_t>(slot)];
+  if (stream.commands.front() == nullptr || ready_chunk(stream).has_value()) return false;
+  // Room for what this may say; what does not fit is said next tick.
+  if (update_count + 3 > updates.size()) return false;
+  const Command command = *stream.commands.front();
+  stream.commands.pop();
+  if (command.kind != Command::Kind::reset) {
+    const bool finish = command.kind == Command::Kind::finish;
+    close_segment(slot, finish ? FinalReason::eof : FinalReason::finalize, command.arrival, command.sample);
+  }
+  if (stream.voice.speaking()) voice_event(slot, false, command.sample, command.arrival);
+  reset_segment(stream, command.sample);
+  if (command.kind == Command::Kind::finish) {
+    next_update(Update::Kind::done, slot).ready_at = command.arrival;
+    close(slot);
+  }
+  return true;
+}
+
+void Engine::Impl::collect_candidates() {
+  candidates.clear();
+  for (int slot = 0; slot < static_cast<int>(streams.size()); ++slot) {
+    const Stream& stream = streams[static_cast<size_t>(slot)];
+    if (!stream.open) continue;
+    if (const auto chunk = ready_chunk(stream)) {
+      candidates.push_back(
+          {slot, stream.audio.arrival_of(chunk->end_sample) + chunk_duration, stream.options.stream_class});
+    }
+  }
+}
+
+// A stream with unlimited history that has filled its share ends its segment before it is dispatched.
+void Engine::Impl::make_room() {
+  for (const Candidate& candidate : picked) {
+    Stream& stream = streams[static_cast<size_t>(candidate.slot)];
+    if (!stream.caches->at_capacity()) continue;
+    const int64_t end = stream.segment_sample + stream.caches->get_decoder().frames() * samples_per_frame;
+    close_segment(candidate.slot, FinalReason::length, stream.audio.arrival_of(end), end);
+    stream.caches->reset();
+    stream.position = 0;
+  }
+}
+
+void Engine::Impl::compute_features() {
+  jobs.clear();
+  chunks.clear();
+  const int64_t mel = runner.model().spec().fbank.num_mel_bins;
+  for (const Candidate& candidate : picked) {
+    Stream& stream = streams[static_cast<size_t>(candidate.slot)];
+    chunks.push_back(*ready_chunk(stream));
+    jobs.push_back({.samples = stream.audio.at(stream.audio.begin()),
+                    .frames = chunks.back().feature_frames - stream.carried_rows,
+                    .out = stream.features.view().f32() + stream.carried_rows * mel});
+  }
+  runner.ops().fbank(runner.model().fbank(), jobs);
+}
+
+EncoderOutput Engine::Impl::forward() {
+  lanes.clear();
+  for (size_t i = 0; i < picked.size(); ++i) {
+    Stream& stream = streams[static_cast<size_t>(picked[i].slot)];
+    const int overdue = config.max_position_frames == 0 ? runner.model().max_positions() - config.chunk_size
+                                                        : overdue_position(config);
+    restart_positions_if(stream, overdue);
+    lanes.push_back({.id = stream.caches->id(),
+                     .slot = picked[i].slot,
+                     .features = stream.features.view().f32(),
+                     .feature_frames = chunks[i].feature_frames,
+                     .first_position = stream.position});
+  }
+  return runner.forward(lanes);
+}
+
+void Engine::Impl::decode(const EncoderOutput& out) {
+  for (size_t lane = 0; lane < picked.size(); ++lane) decode_lane(lane, out);
+}
+
+void Engine::Impl::decode_lane(size_t lane, const EncoderOutput& out) {
+  const int slot = picked[lane].slot;
+  Stream& stream = streams[static_cast<size_t>(slot)];
+  const ReadyChunk& chunk = chunks[lane];
+  const Clock::time_point ready_at = stream.audio.arrival_of(chunk.end_sample);
+  const int64_t row = out.layout.row_begin[lane];
+  const int frames = out.layout.rows(static_cast<int>(lane));
+  const CtcFrames best{.frames = frames,
+                       .k = static_cast<int>(out.top_ids.cols()),
+                       .ids = out.top_ids[row].i32(),
+                       .log_probs = out.top_log_probs[row].f32()};
+  for (int i = 0; i < frames * best.k; ++i) {
+    if (std::isfinite(best.log_probs[i])) continue;
+    Update& update = next_update(Update::Kind::error, slot);
+    update.text = "recognition of this stream gave a value that is not finite; the stream has ended";
+    update.ready_at = ready_at;
+    ++stats.failed_streams;
+    close(slot);
+    return;
+  }
+  const StreamHandle decoder = stream.caches->get_decoder();
+  decoder.decode_chunk(best);
+  observe_voice(slot, best, ready_at);
+  stream.position += frames;
+  drop_consumed(stream, chunk.feature_frames);
+
+  const std::span<const CtcToken> tokens = decoder.best();
+  // A partial that its final follows at once would say nothing new.
+  const bool final_follows = stream.commands.front() != nullptr && !ready_chunk(stream).has_value();
+  if (final_follows || end_segment_by_rule(slot, ready_at)) return;
+  if (stream.options.interim && !std::ranges::equal(tokens, stream.partial, same_token)) {
+    stream.partial.assign(tokens.begin(), tokens.end());
+    Update& update = next_update(Update::Kind::partial, slot);
+    fill_tokens(update, tokens, stream);
+    update.ready_at = ready_at;
+  }
+}
+
+void Engine::Impl::observe_voice(int slot, const CtcFrames& best, Clock::time_point ready_at) {
+  Stream& stream = streams[static_cast<size_t>(slot)];
+  const int64_t mel = runner.model().spec().fbank.num_mel_bins;
+  const int blank = runner.model().spec().blank_id;
+  for (int i = 0; i < best.frames; ++i) {
+    const float* const rows = stream.features.view().f32() + int64_t{i} * geometry.subsampling * mel;
+    const int64_t values = geometry.subsampling * mel;
+    const float energy = std::accumulate(rows, rows + values, 0.0F) / static_cast<float>(values);
+    const float probability = std::exp(best.log_probs[int64_t{i} * best.k]);
+    const bool is_blank = best.ids[int64_t{i} * best.k] == blank;
+    const auto event = stream.voice.observe(energy, is_blank ? 1 - probability : probability);
+    if (event)
+      voice_event(slot, event->started, stream.voice_sample + event->frame * samples_per_frame, ready_at);
+  }
+}
+
+// Keeps the rows that the next window overlaps and the samples that its frames start from.
+void Engine::Impl::drop_consumed(Stream& stream, int feature_frames) {
+  const int64_t mel = runner.model().spec().fbank.num_mel_bins;
+  const int64_t new_frames = feature_frames - stream.carried_rows;
+  stream.audio.drop_until(stream.audio.begin() + new_frames * frame_shift);
+  const int kept = feature_frames == geometry.window ? geometry.overlap() : 0;
+  float* const rows = stream.features.view().f32();
+  std::copy_n(rows + (feature_frames - kept) * mel, kept * mel, rows);
+  stream.carried_rows = kept;
+}
+
+// Credit for audio that left the buffer, on the stream's last update of this tick or on one of its own.
+void Engine::Impl::report_consumed() {
+  for (size_t i = update_count; i-- > 0;) {
+    Update& update = updates[i];
+    Stream& stream = streams[static_cast<size_t>(update.key.slot)];
+    if (!stream.open || stream.generation != update.key.generation) continue;
+    update.consumed_samples = stream.audio.begin() - stream.reported_sample;
+    stream.reported_sample = stream.audio.begin();
+  }
+  for (int slot = 0; slot < static_cast<int>(streams.size()); ++slot) {
+    Stream& stream = streams[static_cast<size_t>(slot)];
+    if (!stream.open || stream.audio.begin() == stream.reported_sample) continue;
+    if (update_count == updates.size()) return;
+    const int64_t consumed = stream.audio.begin() - stream.reported_sample;
+    next_update(Update::Kind::consumed, slot).consumed_samples = consumed;
+    stream.reported_sample = stream.audio.begin();
+  }
+}
+
+}  // namespace tutti
