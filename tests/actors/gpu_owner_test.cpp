@@ -114,7 +114,7 @@ TEST_F(GpuOwnerTest, TellsEachStreamItsOwnUpdates) {
 }
 
 TEST_F(GpuOwnerTest, IgnoresAndCountsWhatAStaleLeaseSends) {
-  EngineConfig config;
+  EngineConfig config = greedy_config();
   config.max_streams = 1;
   start([config] { return make_engine(config); });
   StreamKey stale;

@@ -62,13 +62,16 @@ TEST(Allocation, TheCounterSeesAnAllocation) {
   EXPECT_EQ(allocations.ours, 1);
 }
 
-TEST(Allocation, TicksInTheSteadyStateAllocateNothing) {
+class SteadyState : public testing::TestWithParam<const char*> {};
+
+TEST_P(SteadyState, TicksAllocateNothing) {
   EngineConfig config;
+  config.decoder = GetParam();
   config.max_batch_size = 8;
   const auto engine = make_engine(config);
   const std::vector<float> samples = clip("libri-02.flac");
   std::vector<StreamKey> keys;
-  for (int i = 0; i < 12; ++i) keys.push_back(engine->admit({}).value());
+  for (int i = 0; i < 12; ++i) keys.push_back(engine->admit({.voice_events = true, .endpoint = {}}).value());
   const auto speak = [&](size_t begin, size_t count) {
     size_t updates = 0;
     for (const StreamKey key : keys) must(engine->feed(key, std::span(samples).subspan(begin, count)));
@@ -83,6 +86,8 @@ TEST(Allocation, TicksInTheSteadyStateAllocateNothing) {
   EXPECT_EQ(allocations.ours, 0);
   RecordProperty("onednn_allocations", allocations.library);
 }
+
+INSTANTIATE_TEST_SUITE_P(Decoders, SteadyState, testing::Values("greedy", "prefix"));
 
 }  // namespace
 }  // namespace tutti

@@ -28,11 +28,12 @@ struct Speaker {
 
 class Crowd {
  public:
-  Crowd(unsigned seed, int max_batch_size) : random_(seed) {
+  Crowd(unsigned seed, int max_batch_size, const std::string& decoder) : random_(seed) {
     EngineConfig config;
+    config.decoder = decoder;
+    const auto solo = make_engine(config);
     config.max_batch_size = max_batch_size;
     engine_ = make_engine(config);
-    const auto solo = make_engine();
     for (int i = 0; i < 24; ++i) {
       Speaker speaker;
       speaker.samples = clip(clips()[random_() % clips().size()]);
@@ -80,17 +81,27 @@ class Crowd {
   std::vector<Speaker> speakers_;
 };
 
-class BatchInvariance : public testing::TestWithParam<int> {};
+struct CrowdSize {
+  int max_batch_size;
+  const char* decoder;
+};
+
+class BatchInvariance : public testing::TestWithParam<CrowdSize> {};
 
 TEST_P(BatchInvariance, AStreamsFinalsAreTheSameBitsAloneAndInACrowd) {
   const unsigned seed = std::random_device{}();
   SCOPED_TRACE(seed);
-  Crowd crowd(seed, GetParam());
+  Crowd crowd(seed, GetParam().max_batch_size, GetParam().decoder);
   crowd.speak();
   for (const Speaker& speaker : crowd.speakers()) EXPECT_EQ(speaker.said.finals(), speaker.alone.finals());
 }
 
-INSTANTIATE_TEST_SUITE_P(Lanes, BatchInvariance, testing::Values(1, 5, 16, 32));
+INSTANTIATE_TEST_SUITE_P(Lanes, BatchInvariance,
+                         testing::Values(CrowdSize{1, "greedy"}, CrowdSize{5, "prefix"},
+                                         CrowdSize{16, "greedy"}, CrowdSize{32, "prefix"}),
+                         [](const auto& test) {
+                           return test.param.decoder + std::to_string(test.param.max_batch_size);
+                         });
 
 // A partial that its final would follow in the same tick is left out, so partials are compared where the end
 // of the audio is told after all of it was recognized.

@@ -61,8 +61,13 @@ std::shared_ptr<const ConformerCtc> bundled_model() {
   return model;
 }
 
-std::unique_ptr<Engine> make_engine(EngineConfig config) {
+EngineConfig greedy_config() {
+  EngineConfig config;
   config.decoder = "greedy";
+  return config;
+}
+
+std::unique_ptr<Engine> make_engine(const EngineConfig& config) {
   return std::make_unique<Engine>(bundled_model(), make_cpu_ops(), config);
 }
 

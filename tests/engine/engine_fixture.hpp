@@ -37,7 +37,10 @@ struct Said {
 [[nodiscard]] std::shared_ptr<const ConformerCtc> bundled_model();
 
 /// Decodes greedily, as the expected transcripts were.
-[[nodiscard]] std::unique_ptr<Engine> make_engine(EngineConfig config = {});
+/// The search that the reference transcripts were made with.
+[[nodiscard]] EngineConfig greedy_config();
+
+[[nodiscard]] std::unique_ptr<Engine> make_engine(const EngineConfig& config = greedy_config());
 
 /// Samples of a 16 kHz clip of tests/data/speech.
 [[nodiscard]] std::vector<float> clip(const std::string& name);

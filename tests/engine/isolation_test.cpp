@@ -11,7 +11,7 @@ namespace {
 using testing::ElementsAre;
 
 TEST(Isolation, AStreamThatComputesSomethingNotFiniteEndsAloneAndItsMemoryHarmsNobodyAfter) {
-  EngineConfig config;
+  EngineConfig config = greedy_config();
   config.decoder = "greedy";
   config.max_streams = 3;
   const auto engine =
@@ -58,7 +58,7 @@ TEST(Isolation, AStreamThatComputesSomethingNotFiniteEndsAloneAndItsMemoryHarmsN
 }
 
 TEST(Admission, ReservesAWholeHistorySoThatAdmittedStreamsNeverRunOutOfBlocks) {
-  EngineConfig config;
+  EngineConfig config = greedy_config();
   config.max_streams = 4;
   const auto engine = make_engine(config);
   std::vector<StreamKey> keys;
@@ -100,7 +100,7 @@ TEST(Admission, AStaleKeyIsIgnoredAndCounted) {
 }
 
 TEST(Admission, ABufferThatIsFullTakesNothingAndSaysSo) {
-  EngineConfig config;
+  EngineConfig config = greedy_config();
   config.max_buffered_ms = 1000;
   const auto engine = make_engine(config);
   const StreamKey key = engine->admit({}).value();
@@ -110,7 +110,7 @@ TEST(Admission, ABufferThatIsFullTakesNothingAndSaysSo) {
 }
 
 TEST(Admission, AModelLoadedWithTooFewPositionsIsRefused) {
-  EngineConfig config;
+  EngineConfig config = greedy_config();
   config.max_position_frames = 100000;
   EXPECT_THROW(make_engine(config), std::invalid_argument);
 }

@@ -35,7 +35,7 @@ TEST(LongStreams, SegmentsStayTheSameAndOnAnExactClockForHundredsOfThem) {
 // Without a pause the position origin restarts at 1.5 times max_position_frames: the stream goes on past any
 // table.
 TEST(LongStreams, AStreamWithoutASingleEndpointGoesOnPastThePositionTable) {
-  EngineConfig config;
+  EngineConfig config = greedy_config();
   config.max_position_frames = 40;
   const auto engine = make_engine(config);
   const StreamKey key = engine->admit({}).value();
@@ -58,7 +58,7 @@ TEST(LongStreams, AStreamWithoutASingleEndpointGoesOnPastThePositionTable) {
 }
 
 TEST(LongStreams, ASegmentThatReachesTheTokenCapIsClosedAndTheStreamGoesOn) {
-  EngineConfig config;
+  EngineConfig config = greedy_config();
   config.max_segment_tokens = 64;
   const auto engine = make_engine(config);
   const Said capped = recognize_alone(*engine, clip("libri-02.flac"));
@@ -78,7 +78,7 @@ TEST(LongStreams, ASegmentThatReachesTheTokenCapIsClosedAndTheStreamGoesOn) {
 }
 
 TEST(LongStreams, UnlimitedHistoryThatFillsItsShareEndsTheSegmentWithLength) {
-  EngineConfig config;
+  EngineConfig config = greedy_config();
   config.num_left_chunks = -1;
   config.max_streams = 2;
   config.max_blocks_per_seq = 64;
