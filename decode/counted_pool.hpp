@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cassert>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <type_traits>
 
 namespace tutti {
 
@@ -15,7 +17,7 @@ class CountedPool {
   static constexpr int32_t none = -1;
 
   explicit CountedPool(int32_t capacity)
-      : capacity_(capacity), nodes_(std::make_unique_for_overwrite<Node[]>(static_cast<size_t>(capacity))) {}
+      : capacity_(capacity), nodes_(allocate(static_cast<size_t>(capacity))) {}
 
   /// A node with one reference, the caller's, that takes over one reference to `node.parent`.
   [[nodiscard]] int32_t add(Node node) {
@@ -56,8 +58,20 @@ class CountedPool {
   [[nodiscard]] const Node& operator[](int32_t index) const { return nodes_[index]; }
 
  private:
+  static_assert(std::is_aggregate_v<Node> && std::is_trivially_copyable_v<Node>,
+                "nodes come into being by assignment to memory that no constructor has touched");
+
+  struct Release {
+    size_t count = 0;
+    void operator()(Node* nodes) const { std::allocator<Node>().deallocate(nodes, count); }
+  };
+  using Nodes = std::unique_ptr<Node[], Release>;
+  [[nodiscard]] static Nodes allocate(size_t count) {
+    return {std::allocator<Node>().allocate(count), {count}};
+  }
+
   int32_t capacity_;
-  std::unique_ptr<Node[]> nodes_;
+  Nodes nodes_;
   int32_t first_free_ = none;
   int32_t used_ = 0;
 };
