@@ -130,26 +130,33 @@ class BeamState final : public CtcState {
   }
 
   void extend(size_t i, int32_t token, float log_prob) {
-    const Entry& entry = beam_[i];
-    const Scores& from = entry.scores;
-    if (token == blank_id_) {
-      Scores& to = candidates_[i].scores;
-      to.blank = log_add(to.blank, from.total() + log_prob);
-      to.best_blank = from.best() + log_prob;
-      to.path_blank = from.path();
-      return;
-    }
-    const Prefix& prefix = prefixes_[entry.prefix];
-    if (prefix.length > 0 && token == prefix.token) {
+    const Scores& from = beam_[i].scores;
+    const Prefix& prefix = prefixes_[beam_[i].prefix];
+    const bool full = prefix.length == max_tokens_;
+    const bool repeats = prefix.length > 0 && token == prefix.token;
+    if (token == blank_id_ || (full && !repeats)) {
+      stay(candidates_[i], from.total(), from.best(), from.path(), log_prob);
+    } else if (!repeats) {
+      add_token(longer_by(i, token), from.total(), from.best(), from.path(), Candidate::PathStep::append,
+                token, log_prob);
+    } else {
       add_token(candidates_[i], from.token, from.best_token, from.path_token, Candidate::PathStep::repeat,
                 token, log_prob);
-      if (Candidate* longer = longer_by(i, token)) {
-        add_token(*longer, from.blank, from.best_blank, from.path_blank, Candidate::PathStep::append, token,
-                  log_prob);
+      if (full) {
+        stay(candidates_[i], from.blank, from.best_blank, from.path_blank, log_prob);
+      } else {
+        add_token(longer_by(i, token), from.blank, from.best_blank, from.path_blank,
+                  Candidate::PathStep::append, token, log_prob);
       }
-    } else if (Candidate* longer = longer_by(i, token)) {
-      add_token(*longer, from.total(), from.best(), from.path(), Candidate::PathStep::append, token,
-                log_prob);
+    }
+  }
+
+  // The frame adds nothing to the prefix: it is blank, or the prefix is full and what comes is dropped.
+  static void stay(Candidate& to, double sum, double best, int32_t path, float log_prob) {
+    to.scores.blank = log_add(to.scores.blank, sum + log_prob);
+    if (to.scores.best_blank < best + log_prob) {
+      to.scores.best_blank = best + log_prob;
+      to.scores.path_blank = path;
     }
   }
 
@@ -165,17 +172,15 @@ class BeamState final : public CtcState {
     }
   }
 
-  // The candidate of prefix i with one more token; null at the length cap.
-  Candidate* longer_by(size_t i, int32_t token) {
-    const Prefix& prefix = prefixes_[beam_[i].prefix];
-    if (prefix.length == max_tokens_) return nullptr;
-    int32_t child = prefix.first_child;
+  // The candidate of prefix i with one more token.
+  Candidate& longer_by(size_t i, int32_t token) {
+    int32_t child = prefixes_[beam_[i].prefix].first_child;
     while (child != none && prefixes_[child].token != token) child = prefixes_[child].next_sibling;
     if (child != none && prefixes_[child].in_beam != none) {
-      return &candidates_[static_cast<size_t>(prefixes_[child].in_beam)];
+      return candidates_[static_cast<size_t>(prefixes_[child].in_beam)];
     }
     candidates_.push_back({.prefix = child, .base = static_cast<int32_t>(i), .token = token});
-    return &candidates_.back();
+    return candidates_.back();
   }
 
   void prune() {

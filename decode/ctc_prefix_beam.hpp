@@ -18,7 +18,7 @@ class CtcPrefixBeamDecoder final : public CtcDecoder {
  public:
   static constexpr int max_beam = 64;
 
-  /// `beam` from 1 to max_beam. A prefix holds at most `max_tokens` tokens and is not extended past them.
+  /// `beam` from 1 to max_beam. A prefix holds at most `max_tokens` tokens; what comes after is dropped.
   CtcPrefixBeamDecoder(int blank_id, int beam, int max_tokens);
 
   [[nodiscard]] int top_k() const override { return beam_; }

@@ -129,6 +129,17 @@ TEST(CtcPrefixBeamDecoder, SumsEveryAlignmentOfAPrefix) {
   }
 }
 
+TEST(CtcPrefixBeamDecoder, AFullPrefixLivesOnWhenNoFrameOffersItBlankOrItsLastToken) {
+  const CtcPrefixBeamDecoder decoder(0, 2, 1);
+  const auto state = decoder.create_state();
+  const std::vector<int32_t> ids = {1, 2, 2, 3, 3, 1};
+  const std::vector<float> log_probs = {-0.1F, -3.0F, -0.1F, -3.0F, -0.1F, -3.0F};
+  decoder.decode_chunk(*state, {.frames = 3, .k = 2, .ids = ids.data(), .log_probs = log_probs.data()});
+  ASSERT_EQ(decoder.best(*state).size(), 1U);
+  EXPECT_EQ(decoder.best(*state)[0],
+            (CtcToken{.id = 1, .first_frame = 0, .last_frame = 0, .log_prob = -0.1F}));
+}
+
 TEST(CtcPrefixBeamDecoder, StaysWithinItsPoolsOverLongRandomSegmentsAndManyResets) {
   const unsigned seed = std::random_device{}();
   SCOPED_TRACE(seed);
