@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "actors/log_exceptions.hpp"
-#include "actors/owner_thread.hpp"
 #include "actors/stream_context.hpp"
+#include "actors/thread_roles.hpp"
 
 namespace tutti {
 namespace {

@@ -15,6 +15,7 @@
 #include "actors/gateway.hpp"
 #include "actors/metrics.hpp"
 #include "actors/placement.hpp"
+#include "actors/upload_actor.hpp"
 
 namespace tutti {
 namespace {
@@ -64,7 +65,11 @@ struct RecognitionService::Impl {
     gateway = system.spawn(gateway_actor,
                            GatewaySetup{.placement = placement, .status = status, .grace = options.grace});
     bridge = std::make_unique<GatewayBridge>(system, gateway, metrics, options.credit_ms, options.endpoint);
-    uploads = std::make_unique<UploadBridge>(system, gateway, metrics, options.uploads, options.credit_ms);
+    uploads = std::make_unique<UploadBridge>(
+        [this](const UploadSetup& setup, const GatewayActor& let_in) {
+          return spawn_upload(system, setup, let_in);
+        },
+        gateway, metrics, options.uploads, options.credit_ms);
   }
 
   // Streams first, while there is an owner to take their leases back. The system waits for actors, and an

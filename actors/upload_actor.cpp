@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "actors/thread_roles.hpp"
+
 namespace tutti {
 namespace {
 
@@ -77,6 +79,15 @@ UploadActor::behavior_type upload_actor(Self self, const UploadSetup& setup, con
         go_on(self);
       },
   };
+}
+
+UploadActor spawn_upload(caf::actor_system& system, const UploadSetup& setup, const GatewayActor& gateway) {
+  return system.spawn<caf::detached>(
+      [](Self self, const UploadSetup& upload, const GatewayActor& let_in) -> UploadActor::behavior_type {
+        prepare_upload_thread();
+        return upload_actor(self, upload, let_in);
+      },
+      setup, gateway);
 }
 
 }  // namespace tutti

@@ -42,8 +42,8 @@ namespace {
 class PlaceBridge final : public UploadPlace {
  public:
   /// `setup` has everything but the request and its sink.
-  PlaceBridge(caf::actor_system& system, GatewayActor gateway, UploadSetup setup)
-      : system_(system), gateway_(std::move(gateway)), setup_(std::move(setup)) {}
+  PlaceBridge(SpawnUpload spawn, GatewayActor gateway, UploadSetup setup)
+      : spawn_(std::move(spawn)), gateway_(std::move(gateway)), setup_(std::move(setup)) {}
   PlaceBridge(const PlaceBridge&) = delete;
   PlaceBridge& operator=(const PlaceBridge&) = delete;
   ~PlaceBridge() override {
@@ -54,7 +54,7 @@ class PlaceBridge final : public UploadPlace {
   void start(UploadRequest request, std::shared_ptr<UploadSink> sink) override {
     setup_.request = std::make_shared<const UploadRequest>(std::move(request));
     setup_.sink = std::move(sink);
-    upload_ = system_.spawn(upload_actor, std::move(setup_), gateway_);
+    upload_ = spawn_(setup_, gateway_);
   }
 
   void on_written(size_t bytes) override {
@@ -62,7 +62,7 @@ class PlaceBridge final : public UploadPlace {
   }
 
  private:
-  caf::actor_system& system_;
+  SpawnUpload spawn_;
   GatewayActor gateway_;
   UploadSetup setup_;
   UploadActor upload_;  // null before start
@@ -70,9 +70,9 @@ class PlaceBridge final : public UploadPlace {
 
 }  // namespace
 
-UploadBridge::UploadBridge(caf::actor_system& system, GatewayActor gateway, std::shared_ptr<Metrics> metrics,
+UploadBridge::UploadBridge(SpawnUpload spawn, GatewayActor gateway, std::shared_ptr<Metrics> metrics,
                            const UploadLimits& limits, int credit_ms)
-    : system_(system),
+    : spawn_(std::move(spawn)),
       gateway_(std::move(gateway)),
       metrics_(std::move(metrics)),
       limits_(limits),
@@ -84,7 +84,7 @@ std::unique_ptr<UploadPlace> UploadBridge::take_place() {
     metrics_->upload_ended("too_many_uploads");
     return nullptr;
   }
-  return std::make_unique<PlaceBridge>(system_, gateway_,
+  return std::make_unique<PlaceBridge>(spawn_, gateway_,
                                        UploadSetup{.name = fmt::format("upload {}", ++uploads_),
                                                    .request = nullptr,
                                                    .sink = nullptr,

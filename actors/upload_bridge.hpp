@@ -1,13 +1,14 @@
 #pragma once
 
 #include <atomic>
-#include <caf/actor_system.hpp>
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 #include "actors/interfaces.hpp"
 #include "actors/metrics.hpp"
 #include "actors/ports.hpp"
+#include "actors/upload_job.hpp"
 
 namespace tutti {
 
@@ -16,15 +17,18 @@ struct UploadLimits {
   int max_seconds = 4 * 3600;  ///< of a file's audio
 };
 
+/// Starts an upload actor.
+using SpawnUpload = std::function<UploadActor(const UploadSetup& setup, const GatewayActor& gateway)>;
+
 /// Uploads as the network sees them: an upload actor for every request.
 class UploadBridge final : public UploadPort {
  public:
-  UploadBridge(caf::actor_system& system, GatewayActor gateway, std::shared_ptr<Metrics> metrics,
+  UploadBridge(SpawnUpload spawn, GatewayActor gateway, std::shared_ptr<Metrics> metrics,
                const UploadLimits& limits, int credit_ms);
   [[nodiscard]] std::unique_ptr<UploadPlace> take_place() override;
 
  private:
-  caf::actor_system& system_;
+  SpawnUpload spawn_;
   GatewayActor gateway_;
   std::shared_ptr<Metrics> metrics_;
   UploadLimits limits_;

@@ -11,7 +11,7 @@
 namespace tutti {
 namespace {
 
-// Interleaved samples decoded before others get their turn: some ten milliseconds of work.
+// Interleaved samples decoded before the mailbox gets its turn: some ten milliseconds of work.
 constexpr int64_t samples_per_turn = int64_t{1} << 19;
 // Of a streamed reply, not yet taken by the client. With more the audio waits.
 constexpr int64_t max_unwritten_bytes = 64 << 10;

@@ -48,8 +48,8 @@ class UploadJob {
   /// Or why there is no place for it.
   void refuse(const Error& reason);
 
-  /// Decodes for a while: what fits the credit, but no more than holds a thread shortly. True when it stopped
-  /// for the latter, and wants to be called again.
+  /// Decodes for a while: what fits the credit, but no more than keeps a mailbox waiting shortly. True when
+  /// it stopped for the latter, and wants to be called again.
   [[nodiscard]] bool decode();
   void on_updates(std::span<const Update> updates);
   /// The client took `bytes` of the reply.

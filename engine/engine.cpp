@@ -84,7 +84,7 @@ Engine::Impl::Impl(std::shared_ptr<const ConformerCtc> model, std::unique_ptr<Op
                                                model->spec().fbank.sample_rate)),
       slots(config_.max_streams),
       scheduler(config_.max_streams),
-      lane_limit(config_.max_batch_size, std::chrono::milliseconds(config_.max_tick_ms)) {
+      lane_limit(config_.max_batch_size) {
   if (model->max_positions() < required_positions(config)) {
     throw std::invalid_argument("the model was loaded with " + std::to_string(model->max_positions()) +
                                 " positions, this configuration needs " +
@@ -140,6 +140,7 @@ void Engine::Impl::close(int slot) {
   stream.caches->free();
   stream.caches.reset();
   stream.open = false;
+  if (stream.options.stream_class == StreamClass::live) --live_streams;
   slots.free(slot);
 }
 
@@ -164,6 +165,7 @@ Result<StreamKey> Engine::admit(const StreamOptions& options) {
   stream.open = true;
   stream.finishing = false;
   stream.options = options;
+  if (options.stream_class == StreamClass::live) ++impl_->live_streams;
   stream.audio.restart();
   stream.commands.clear();
   stream.carried_rows = 0;
@@ -212,7 +214,7 @@ std::span<const Update> Engine::tick() {
   Impl& e = *impl_;
   e.update_count = 0;
   e.collect_candidates();
-  e.picked = e.scheduler.pick(e.candidates, e.lane_limit.lanes());
+  e.picked = e.scheduler.pick(e.candidates, e.tick_lanes());
   if (!e.picked.empty()) {
     const Clock::time_point start = Clock::now();
     const std::chrono::nanoseconds cost_before = thread_time();

@@ -29,6 +29,7 @@ struct Engine::Impl {
   void close(int slot);
 
   [[nodiscard]] std::optional<ReadyChunk> ready_chunk(const Stream& stream) const;
+  [[nodiscard]] TickLanes tick_lanes() const;
   [[nodiscard]] int feature_frames_before(const Stream& stream, int64_t sample) const;
 
   void run_commands();
@@ -64,6 +65,7 @@ struct Engine::Impl {
   std::vector<Stream> streams;
   Scheduler scheduler;
   LaneLimit lane_limit;
+  int live_streams = 0;  // open
   std::vector<Candidate> candidates;
   std::span<const Candidate> picked;
   std::vector<ReadyChunk> chunks;  // of `picked`

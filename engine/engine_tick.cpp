@@ -72,6 +72,16 @@ void Engine::Impl::collect_candidates() {
   }
 }
 
+// A live chunk that becomes ready during a tick waits for its end, so beside live streams a tick of uploads
+// alone is a short one.
+TickLanes Engine::Impl::tick_lanes() const {
+  constexpr double share_beside_live = 0.05;
+  const std::chrono::duration<double, std::milli> budget(config.max_tick_ms);
+  const int most = lane_limit.lanes(budget);
+  return {.most = most,
+          .background = live_streams == 0 ? most : lane_limit.lanes(share_beside_live * budget)};
+}
+
 // A stream with unlimited history that has filled its share ends its segment before it is dispatched.
 void Engine::Impl::make_room() {
   for (const Candidate& candidate : picked) {

@@ -9,7 +9,7 @@ Scheduler::Scheduler(int max_streams, double background_share) : background_shar
   picked_.reserve(static_cast<size_t>(max_streams));
 }
 
-std::span<const Candidate> Scheduler::pick(std::span<Candidate> candidates, int lanes) {
+std::span<const Candidate> Scheduler::pick(std::span<Candidate> candidates, TickLanes lanes) {
   std::sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
     return std::tie(a.stream_class, a.deadline, a.slot) < std::tie(b.stream_class, b.deadline, b.slot);
   });
@@ -19,10 +19,11 @@ std::span<const Candidate> Scheduler::pick(std::span<Candidate> candidates, int 
   const auto live = static_cast<int>(first_background - candidates.begin());
   const auto background = static_cast<int>(candidates.end() - first_background);
 
-  background_credit_ = background == 0 ? 0 : background_credit_ + background_share_ * lanes;
-  const int owed = std::min({static_cast<int>(background_credit_), background, lanes});
-  const int live_lanes = std::min(live, lanes - owed);
-  const int background_lanes = std::min(background, lanes - live_lanes);
+  const int width = std::min(live + background, lanes.most);
+  background_credit_ = background == 0 ? 0 : background_credit_ + background_share_ * width;
+  const int owed = std::min({static_cast<int>(background_credit_), background, width});
+  const int live_lanes = std::min(live, width - owed);
+  const int background_lanes = live > 0 ? owed : std::min(background, lanes.background);
   background_credit_ = std::max(0.0, background_credit_ - background_lanes);
 
   picked_.assign(candidates.begin(), candidates.begin() + live_lanes);
@@ -30,13 +31,10 @@ std::span<const Candidate> Scheduler::pick(std::span<Candidate> candidates, int 
   return picked_;
 }
 
-LaneLimit::LaneLimit(int max_lanes, std::chrono::milliseconds budget)
-    : max_lanes_(max_lanes), budget_seconds_(std::chrono::duration<double>(budget).count()) {}
-
-int LaneLimit::lanes() const {
+int LaneLimit::lanes(std::chrono::duration<double> budget) const {
   if (seconds_per_lane_ <= 0) return max_lanes_;
   // Compared before the conversion: a cost near zero must not overflow an int.
-  const double affordable = budget_seconds_ / seconds_per_lane_;
+  const double affordable = budget.count() / seconds_per_lane_;
   return affordable >= max_lanes_ ? max_lanes_ : std::max(1, static_cast<int>(affordable));
 }
 

@@ -10,7 +10,7 @@ namespace tutti {
 
 enum class StreamClass : uint8_t {
   live,        ///< a person waits for each chunk
-  background,  ///< an upload: fills the lanes live streams leave, with a guaranteed share
+  background,  ///< an upload: runs while no live stream waits, with a guaranteed share
 };
 
 /// A stream with a chunk that could run now.
@@ -20,16 +20,23 @@ struct Candidate {
   StreamClass stream_class = StreamClass::live;
 };
 
-/// Chooses which chunks share the next tick: earliest deadline first among live streams; background streams
-/// fill the remaining lanes and are guaranteed `background_share` of all lanes over time while they wait.
-/// Since a deadline only comes nearer, nobody starves.
+/// Lanes that a tick may have.
+struct TickLanes {
+  int most = 1;
+  int background = 1;  ///< when it has no live stream: others come to wait for it
+};
+
+/// Chooses which chunks share the next tick: earliest deadline first among live streams, whose ticks
+/// background streams join only to get the `background_share` of all lanes that they are guaranteed while
+/// they wait: every lane makes a tick longer. Background streams have the ticks that no live stream is ready
+/// for. Since a deadline only comes nearer, nobody starves.
 class Scheduler {
  public:
   /// Holds up to `max_streams` candidates without allocating.
   explicit Scheduler(int max_streams, double background_share = 0.1);
 
-  /// Reorders `candidates` and returns the chosen ones, at most `lanes`.
-  std::span<const Candidate> pick(std::span<Candidate> candidates, int lanes);
+  /// Reorders `candidates` and returns the chosen ones.
+  std::span<const Candidate> pick(std::span<Candidate> candidates, TickLanes lanes);
 
  private:
   double background_share_;
@@ -40,13 +47,13 @@ class Scheduler {
 /// Holds a tick to a budget by its number of lanes, from the processor time that the last ticks took.
 class LaneLimit {
  public:
-  LaneLimit(int max_lanes, std::chrono::milliseconds budget);
-  [[nodiscard]] int lanes() const;
+  explicit LaneLimit(int max_lanes) : max_lanes_(max_lanes) {}
+  /// At least 1.
+  [[nodiscard]] int lanes(std::chrono::duration<double> budget) const;
   void record(int lanes, Clock::duration cost);
 
  private:
   int max_lanes_;
-  double budget_seconds_;
   double seconds_per_lane_ = 0;
 };
 

@@ -2,6 +2,7 @@
 
 #include <fstream>
 
+#include "actors/upload_actor.hpp"
 #include "actors/upload_bridge.hpp"
 #include "tests/actors/recording_reply.hpp"
 #include "tests/actors/stream_fixture.hpp"
@@ -53,7 +54,11 @@ class UploadTest : public ActorTest {
 
   void start_uploads(UploadLimits limits = {}, int max_streams = 8) {
     start({max_streams});
-    uploads = std::make_unique<UploadBridge>(*system, gateway, metrics, limits, credit_ms);
+    uploads = std::make_unique<UploadBridge>(
+        [this](const UploadSetup& setup, const GatewayActor& let_in) {
+          return system->spawn(upload_actor, setup, let_in);
+        },
+        gateway, metrics, limits, credit_ms);
   }
   void TearDown() override {
     uploads.reset();

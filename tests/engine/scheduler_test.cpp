@@ -18,6 +18,8 @@ Candidate background(int slot, int deadline_ms) {
   return {slot, Clock::time_point(deadline_ms * 1ms), StreamClass::background};
 }
 
+TickLanes lanes(int most) { return {.most = most, .background = most}; }
+
 std::vector<int> slots_of(std::span<const Candidate> picked) {
   std::vector<int> slots;
   for (const Candidate& c : picked) slots.push_back(c.slot);
@@ -27,19 +29,25 @@ std::vector<int> slots_of(std::span<const Candidate> picked) {
 TEST(Scheduler, TakesTheEarliestDeadlinesOfLiveStreams) {
   Scheduler scheduler(10);
   std::vector<Candidate> candidates = {live(0, 30), live(1, 10), live(2, 20)};
-  EXPECT_THAT(slots_of(scheduler.pick(candidates, 2)), ElementsAre(1, 2));
+  EXPECT_THAT(slots_of(scheduler.pick(candidates, lanes(2))), ElementsAre(1, 2));
 }
 
 TEST(Scheduler, BreaksTiesBySlot) {
   Scheduler scheduler(10);
   std::vector<Candidate> candidates = {live(2, 10), live(0, 10), live(1, 10)};
-  EXPECT_THAT(slots_of(scheduler.pick(candidates, 2)), ElementsAre(0, 1));
+  EXPECT_THAT(slots_of(scheduler.pick(candidates, lanes(2))), ElementsAre(0, 1));
 }
 
-TEST(Scheduler, BackgroundFillsTheLanesThatLiveStreamsLeave) {
+TEST(Scheduler, BackgroundLeavesATickToALiveStream) {
   Scheduler scheduler(10);
   std::vector<Candidate> candidates = {background(5, 1), live(0, 99), background(6, 2), background(7, 3)};
-  EXPECT_THAT(slots_of(scheduler.pick(candidates, 3)), ElementsAre(0, 5, 6));
+  EXPECT_THAT(slots_of(scheduler.pick(candidates, lanes(3))), ElementsAre(0));
+}
+
+TEST(Scheduler, BackgroundHasTheTicksThatNoLiveStreamIsReadyFor) {
+  Scheduler scheduler(10);
+  std::vector<Candidate> candidates = {background(5, 1), background(6, 2), background(7, 3)};
+  EXPECT_THAT(slots_of(scheduler.pick(candidates, {.most = 3, .background = 2})), ElementsAre(5, 6));
 }
 
 TEST(Scheduler, BackgroundGetsItsShareUnderLiveOverload) {
@@ -48,7 +56,7 @@ TEST(Scheduler, BackgroundGetsItsShareUnderLiveOverload) {
   for (int tick = 0; tick < 100; ++tick) {
     std::vector<Candidate> candidates = {background(90, 0), background(91, 0)};
     for (int i = 0; i < 50; ++i) candidates.push_back(live(i, i));
-    const auto picked = scheduler.pick(candidates, 8);
+    const auto picked = scheduler.pick(candidates, lanes(8));
     EXPECT_EQ(picked.size(), 8U);
     for (const Candidate& c : picked) background_lanes += c.stream_class == StreamClass::background ? 1 : 0;
   }
@@ -58,9 +66,9 @@ TEST(Scheduler, BackgroundGetsItsShareUnderLiveOverload) {
 TEST(Scheduler, ShareIsNotSavedUpWhileNoBackgroundStreamWaits) {
   Scheduler scheduler(100, 0.1);
   std::vector<Candidate> live_only = {live(0, 0), live(1, 1)};
-  for (int tick = 0; tick < 100; ++tick) (void)scheduler.pick(live_only, 2);
+  for (int tick = 0; tick < 100; ++tick) (void)scheduler.pick(live_only, lanes(2));
   std::vector<Candidate> mixed = {live(0, 0), live(1, 1), background(9, 0)};
-  EXPECT_THAT(slots_of(scheduler.pick(mixed, 2)), ElementsAre(0, 1));
+  EXPECT_THAT(slots_of(scheduler.pick(mixed, lanes(2))), ElementsAre(0, 1));
 }
 
 TEST(Scheduler, NobodyStarvesWhenMoreAreReadyThanLanes) {
@@ -71,7 +79,7 @@ TEST(Scheduler, NobodyStarvesWhenMoreAreReadyThanLanes) {
   for (int tick = 0; tick < 100; ++tick) {
     std::vector<Candidate> candidates;
     for (int i = 0; i < 20; ++i) candidates.push_back(live(i, deadline[static_cast<size_t>(i)]));
-    for (const Candidate& c : scheduler.pick(candidates, 4)) {
+    for (const Candidate& c : scheduler.pick(candidates, lanes(4))) {
       ++served[static_cast<size_t>(c.slot)];
       deadline[static_cast<size_t>(c.slot)] += 20;
     }
@@ -80,14 +88,15 @@ TEST(Scheduler, NobodyStarvesWhenMoreAreReadyThanLanes) {
 }
 
 TEST(LaneLimit, HoldsATickToItsBudget) {
-  LaneLimit limit(16, 40ms);
-  EXPECT_EQ(limit.lanes(), 16);
+  LaneLimit limit(16);
+  EXPECT_EQ(limit.lanes(40ms), 16);
   for (int i = 0; i < 50; ++i) limit.record(16, 80ms);
-  EXPECT_EQ(limit.lanes(), 8);
+  EXPECT_EQ(limit.lanes(40ms), 8);
+  EXPECT_EQ(limit.lanes(1ms), 1);
   for (int i = 0; i < 50; ++i) limit.record(1, 400ms);
-  EXPECT_EQ(limit.lanes(), 1);
+  EXPECT_EQ(limit.lanes(40ms), 1);
   for (int i = 0; i < 100; ++i) limit.record(8, 1us);
-  EXPECT_EQ(limit.lanes(), 16);
+  EXPECT_EQ(limit.lanes(40ms), 16);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "actors/owner_thread.hpp"
+#include "actors/thread_roles.hpp"
 
 #include <omp.h>
 #include <pthread.h>
@@ -29,6 +29,12 @@ void prepare_owner_thread(std::optional<int> core) {
   CPU_SET(static_cast<size_t>(*core), &cores);
   const int error = pthread_setaffinity_np(pthread_self(), sizeof cores, &cores);
   if (error != 0) spdlog::warn("an owner thread is not pinned to core {}: {}", *core, std::strerror(error));
+}
+
+void prepare_upload_thread() {
+  constexpr sched_param none{};
+  if (sched_setscheduler(gettid(), SCHED_IDLE, &none) == 0) return;
+  spdlog::warn("an upload thread keeps its priority: {}", std::strerror(errno));
 }
 
 }  // namespace tutti
