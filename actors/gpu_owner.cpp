@@ -41,7 +41,11 @@ void arm(Self self) {
   GpuOwnerState& state = self->state;
   if (state.tick_pending) {
     ++state.ahead_of_tick;
-  } else if (state.engine->has_work()) {
+  } else if (!state.engine->has_work()) {
+    return;
+  } else if (const Clock::duration rest = state.engine->rest(); rest > rest.zero()) {
+    if (!std::exchange(state.wake_pending, true)) self->delayed_send(self, rest, wake_atom_v);
+  } else {
     state.tick_pending = true;
     state.ahead_of_tick = 0;
     self->send(self, tick_atom_v);
@@ -144,6 +148,10 @@ GpuOwner::behavior_type gpu_owner(Self self, const OwnerSetup& setup) {
       [self](reset_atom, StreamKey key) { end_if_refused(self, key, self->state.engine->reset(key)); },
       [self](release_atom, StreamKey key) { release(self, key); },
       [self, metrics = setup.metrics](tick_atom) { tick(self, *metrics); },
+      [self](wake_atom) {
+        self->state.wake_pending = false;
+        arm(self);
+      },
   };
 }
 

@@ -33,6 +33,7 @@ struct GpuOwnerState {
   std::unique_ptr<Engine> engine;
   std::vector<Seat> seats;  // by slot
   bool tick_pending = false;
+  bool wake_pending = false;                // a rest of uploads ends with it
   int64_t ahead_of_tick = 0;                // messages that were in the mailbox before the pending tick
   EngineStats counted;                      // what the metrics know of
   std::vector<std::vector<Update>> outbox;  // by slot, while a tick's updates are sorted

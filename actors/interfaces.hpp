@@ -26,13 +26,12 @@ using UploadActor =
                         caf::reacts_to<written_atom, uint64_t>>;  // bytes of the reply the client took
 
 /// The only code that touches a device's Engine. Mailbox: what its streams' credits allow.
-using GpuOwner =
-    caf::typed_actor<caf::replies_to<start_atom>::with<Started>,
-                     caf::replies_to<admit_atom, StreamOptions, StreamActor>::with<Admission>,
-                     caf::reacts_to<feed_atom, StreamKey, AudioSamples>,
-                     caf::reacts_to<finalize_atom, SegmentCommand>,
-                     caf::reacts_to<finish_atom, SegmentCommand>, caf::reacts_to<reset_atom, StreamKey>,
-                     caf::reacts_to<release_atom, StreamKey>, caf::reacts_to<tick_atom>>;
+using GpuOwner = caf::typed_actor<
+    caf::replies_to<start_atom>::with<Started>,
+    caf::replies_to<admit_atom, StreamOptions, StreamActor>::with<Admission>,
+    caf::reacts_to<feed_atom, StreamKey, AudioSamples>, caf::reacts_to<finalize_atom, SegmentCommand>,
+    caf::reacts_to<finish_atom, SegmentCommand>, caf::reacts_to<reset_atom, StreamKey>,
+    caf::reacts_to<release_atom, StreamKey>, caf::reacts_to<tick_atom>, caf::reacts_to<wake_atom>>;
 
 /// Chooses the owner of a new stream.
 using PlacementActor =

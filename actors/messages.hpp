@@ -101,6 +101,7 @@ CAF_ADD_ATOM(tutti, tutti, finish_atom, "finish")
 CAF_ADD_ATOM(tutti, tutti, reset_atom, "reset")
 CAF_ADD_ATOM(tutti, tutti, release_atom, "release")
 CAF_ADD_ATOM(tutti, tutti, tick_atom, "tick")
+CAF_ADD_ATOM(tutti, tutti, wake_atom, "wake")
 
 CAF_ADD_ATOM(tutti, tutti, audio_atom, "audio")
 CAF_ADD_ATOM(tutti, tutti, text_atom, "text")

@@ -10,6 +10,7 @@
 
 #include "app/bench.hpp"
 #include "app/clips.hpp"
+#include "app/connection_options.hpp"
 #include "app/load_client.hpp"
 #include "app/percentiles.hpp"
 #include "config/json_writer.hpp"
@@ -25,7 +26,7 @@ using Clock = std::chrono::steady_clock;
 struct Options {
   std::string url = "ws://127.0.0.1:8080";
   std::string audio;
-  std::string api_key;
+  ConnectionOptions connection;
   int streams = 1;
   int seconds = 30;
   bool json = false;
@@ -36,13 +37,13 @@ constexpr std::chrono::milliseconds start_spread{2000};
 
 LoadResults run(const Options& options, const ClientUrl& url, std::span<const Clip> clips) {
   LoadResults results;
-  ClientLoop loop;
+  ClientLoop loop(options.connection.ca_file);
   const auto start = Clock::now();
   const auto end = start + std::chrono::seconds(options.seconds);
   std::deque<LoadClient> clients;
   for (int i = 0; i < options.streams; ++i) {
-    LoadClient& client =
-        clients.emplace_back(loop, url, options.api_key, clips, static_cast<size_t>(i), end, results);
+    LoadClient& client = clients.emplace_back(loop, url, options.connection.api_key, clips,
+                                              static_cast<size_t>(i), end, results);
     loop.call_at(start + start_spread * i / options.streams, [&client] { client.start(); });
   }
   loop.run();
@@ -129,8 +130,7 @@ void add_bench_load(CLI::App& app, int& exit_code) {
                    "A directory of clips; with transcripts.jsonl the word error rate is computed")
       ->type_name("DIR")
       ->required();
-  command->add_option("--api-key", options->api_key, "Sent as \"Authorization: Bearer KEY\"")
-      ->type_name("KEY");
+  add_connection_options(*command, options->connection);
   command->add_flag("--json", options->json, "One JSON object");
   command->callback([options, &exit_code] { exit_code = bench(*options); });
 }

@@ -11,6 +11,7 @@
 #include "app/audio_source.hpp"
 #include "app/client_message.hpp"
 #include "app/commands.hpp"
+#include "app/connection_options.hpp"
 #include "app/pace.hpp"
 #include "app/stop_signals.hpp"
 #include "app/transcript_view.hpp"
@@ -26,7 +27,7 @@ namespace {
 struct Options {
   std::string url;
   std::string input = "-";
-  std::string api_key;
+  ConnectionOptions connection;
   int rate = 16000;
   bool fast = false;
 };
@@ -46,7 +47,7 @@ class Listening final : public ClientListener {
         source_(source),
         paced_(!options.fast && options.input != "-"),
         view_(::isatty(STDOUT_FILENO) == 1, terminal_columns()),
-        client_(loop, url, options.api_key, *this) {}
+        client_(loop, url, options.connection.api_key, *this) {}
 
   void start() { client_.connect(); }
 
@@ -159,7 +160,7 @@ int listen(const Options& options) {
   });
   if (!url) throw SetupError(url.error().message);
   block_stop_signals();
-  ClientLoop loop;
+  ClientLoop loop(options.connection.ca_file);
   Listening listening(loop, *url, options, *source);
   const StopSignals signals([&](int count) {
     if (count > 1) return loop.stop();
@@ -183,8 +184,10 @@ void add_listen(CLI::App& app, int& exit_code) {
       "Ctrl-C ends the recording and waits for its last words; a second one does not wait.\n"
       "Exit status 0 when the server has transcribed all that was sent, 1 otherwise.");
   command
-      ->add_option("url", options->url,
-                   "The server: ws://HOST:PORT, and a path and parameters where they differ from the usual")
+      ->add_option(
+          "url", options->url,
+          "The server: ws://HOST:PORT or wss://HOST:PORT, and a path and parameters where they differ from "
+          "the usual")
       ->required();
   command
       ->add_option("input", options->input,
@@ -194,8 +197,7 @@ void add_listen(CLI::App& app, int& exit_code) {
   command->add_option("--rate", options->rate, "Sample rate of -")
       ->check(CLI::Range(min_sample_rate, max_sample_rate))
       ->capture_default_str();
-  command->add_option("--api-key", options->api_key, "Sent as \"Authorization: Bearer KEY\"")
-      ->type_name("KEY");
+  add_connection_options(*command, options->connection);
   command->add_flag("--fast", options->fast, "Send a file as fast as the server takes it");
   command->callback([options, &exit_code] { exit_code = listen(*options); });
 }

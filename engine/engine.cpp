@@ -210,6 +210,14 @@ bool Engine::has_work() const {
   });
 }
 
+Clock::duration Engine::rest() const {
+  const Impl& e = *impl_;
+  if (e.live_streams == 0) return {};
+  const Clock::duration rest = std::max(e.background_pace.rest(Clock::now()), Clock::duration::zero());
+  const auto is_ready = [&e](const Stream& stream) { return e.is_ready_in_rest(stream); };
+  return rest == rest.zero() || std::ranges::any_of(e.streams, is_ready) ? rest.zero() : rest;
+}
+
 std::span<const Update> Engine::tick() {
   Impl& e = *impl_;
   e.update_count = 0;
@@ -227,6 +235,8 @@ std::span<const Update> Engine::tick() {
     const Clock::time_point done = Clock::now();
     const auto width = static_cast<int>(e.picked.size());
     e.lane_limit.record(width, thread_time() - cost_before);
+    // Live streams come first in a tick.
+    if (e.picked.front().stream_class == StreamClass::background) e.background_pace.record(start, done);
     ++e.stats.ticks;
     e.stats.lanes += width;
     e.stats.feature_seconds += seconds(features_done - start);

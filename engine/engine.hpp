@@ -111,6 +111,9 @@ class Engine {
 
   /// Whether tick() would do something.
   [[nodiscard]] bool has_work() const;
+  /// How long tick() has nothing to do although there is work: it is of uploads alone, and they rest beside
+  /// live streams. Zero as a rule.
+  [[nodiscard]] Clock::duration rest() const;
   /// Runs at most one batched forward and returns what there is to say, in order per stream. The updates are
   /// valid until the next call.
   std::span<const Update> tick();

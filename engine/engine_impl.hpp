@@ -30,6 +30,7 @@ struct Engine::Impl {
 
   [[nodiscard]] std::optional<ReadyChunk> ready_chunk(const Stream& stream) const;
   [[nodiscard]] TickLanes tick_lanes() const;
+  [[nodiscard]] bool is_ready_in_rest(const Stream& stream) const;
   [[nodiscard]] int feature_frames_before(const Stream& stream, int64_t sample) const;
 
   void run_commands();
@@ -66,6 +67,7 @@ struct Engine::Impl {
   Scheduler scheduler;
   LaneLimit lane_limit;
   int live_streams = 0;  // open
+  BackgroundPace background_pace;
   std::vector<Candidate> candidates;
   std::span<const Candidate> picked;
   std::vector<ReadyChunk> chunks;  // of `picked`

@@ -73,13 +73,22 @@ void Engine::Impl::collect_candidates() {
 }
 
 // A live chunk that becomes ready during a tick waits for its end, so beside live streams a tick of uploads
-// alone is a short one.
+// alone is a short one, and a rest follows it.
 TickLanes Engine::Impl::tick_lanes() const {
   constexpr double share_beside_live = 0.05;
   const std::chrono::duration<double, std::milli> budget(config.max_tick_ms);
   const int most = lane_limit.lanes(budget);
-  return {.most = most,
-          .background = live_streams == 0 ? most : lane_limit.lanes(share_beside_live * budget)};
+  if (live_streams == 0) return {.most = most, .background = most};
+  const bool rests = background_pace.rest(Clock::now()) > Clock::duration::zero();
+  return {.most = most, .background = rests ? 0 : lane_limit.lanes(share_beside_live * budget)};
+}
+
+// Whether a tick now does something for the stream though uploads rest.
+bool Engine::Impl::is_ready_in_rest(const Stream& stream) const {
+  if (!stream.open) return false;
+  const bool is_live = stream.options.stream_class == StreamClass::live;
+  const bool has_chunk = ready_chunk(stream).has_value();
+  return has_chunk ? is_live : stream.commands.front() != nullptr;
 }
 
 // A stream with unlimited history that has filled its share ends its segment before it is dispatched.

@@ -19,6 +19,7 @@ std::span<const Candidate> Scheduler::pick(std::span<Candidate> candidates, Tick
   const auto live = static_cast<int>(first_background - candidates.begin());
   const auto background = static_cast<int>(candidates.end() - first_background);
 
+  if (live == 0 && lanes.background == 0) return {};
   const int width = std::min(live + background, lanes.most);
   background_credit_ = background == 0 ? 0 : background_credit_ + background_share_ * width;
   const int owed = std::min({static_cast<int>(background_credit_), background, width});

@@ -23,7 +23,7 @@ struct Candidate {
 /// Lanes that a tick may have.
 struct TickLanes {
   int most = 1;
-  int background = 1;  ///< when it has no live stream: others come to wait for it
+  int background = 1;  ///< when no live stream is ready; 0 while uploads rest
 };
 
 /// Chooses which chunks share the next tick: earliest deadline first among live streams, whose ticks
@@ -55,6 +55,18 @@ class LaneLimit {
  private:
   int max_lanes_;
   double seconds_per_lane_ = 0;
+};
+
+/// Rests of uploads beside live streams. A device they keep busy leaves no core to the threads that bring
+/// audio and take results, so a tick of uploads alone is followed by a rest three times as long.
+class BackgroundPace {
+ public:
+  void record(Clock::time_point start, Clock::time_point end) { resumes_ = end + 3 * (end - start); }
+  /// Zero or less when there is none.
+  [[nodiscard]] Clock::duration rest(Clock::time_point now) const { return resumes_ - now; }
+
+ private:
+  Clock::time_point resumes_{};
 };
 
 }  // namespace tutti

@@ -3,13 +3,19 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
+#include <boost/asio/ssl/context.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
 #include <boost/beast/websocket.hpp>
 
+#include <fmt/format.h>
+
 #include <cassert>
 #include <utility>
+
+#include "config/result.hpp"
+#include "net/transport.hpp"
 
 namespace tutti {
 namespace asio = boost::asio;
@@ -30,9 +36,20 @@ constexpr size_t max_message_bytes = size_t{16} << 20U;
 
 struct ClientLoop::Impl {
   asio::io_context io{1};
+  asio::ssl::context tls{asio::ssl::context::tls_client};
 };
 
-ClientLoop::ClientLoop() : impl_(std::make_unique<Impl>()) {}
+ClientLoop::ClientLoop(const std::string& ca_file) : impl_(std::make_unique<Impl>()) {
+  impl_->tls.set_default_verify_paths();
+  impl_->tls.set_verify_mode(asio::ssl::verify_peer);
+  if (ca_file.empty()) return;
+  error_code error;
+  impl_->tls.load_verify_file(ca_file, error);
+  if (error) {
+    throw SetupError(fmt::format("cannot read certificates from {}: {}; expected is a file in PEM form",
+                                 ca_file, error.message()));
+  }
+}
 ClientLoop::~ClientLoop() = default;
 
 void ClientLoop::run() { impl_->io.run(); }
@@ -50,8 +67,13 @@ void ClientLoop::call_at(TimePoint when, Task task) {
 /// Every operation that is under way holds the connection; `listener_` is null once it may hear nothing more.
 class WsClient::Impl : public std::enable_shared_from_this<WsClient::Impl> {
  public:
-  Impl(asio::io_context& io, ClientUrl url, std::string api_key, ClientListener& listener)
-      : url_(std::move(url)), api_key_(std::move(api_key)), resolver_(io), ws_(io), listener_(&listener) {}
+  Impl(ClientLoop::Impl& loop, ClientUrl url, std::string api_key, ClientListener& listener)
+      : url_(std::move(url)),
+        api_key_(std::move(api_key)),
+        tls_(loop.tls),
+        resolver_(loop.io),
+        ws_(tcp::socket(loop.io)),
+        listener_(&listener) {}
 
   void connect() {
     resolver_.async_resolve(url_.host, url_.port,
@@ -79,23 +101,33 @@ class WsClient::Impl : public std::enable_shared_from_this<WsClient::Impl> {
     listener_ = nullptr;
     open_ = false;
     resolver_.cancel();
-    beast::get_lowest_layer(ws_).close();
+    ws_.next_layer().close();
   }
 
  private:
   void connect_to(const tcp::resolver::results_type& endpoints) {
-    beast::get_lowest_layer(ws_).expires_after(connect_timeout);
-    beast::get_lowest_layer(ws_).async_connect(
+    ws_.next_layer().tcp().expires_after(connect_timeout);
+    ws_.next_layer().tcp().async_connect(
         endpoints, [self = shared_from_this()](const error_code& error, const tcp::endpoint&) {
           if (error) return self->end({ClientEnd::Kind::unreachable, 0, error.message()});
+          if (self->url_.secure) return self->encrypt();
+          self->upgrade();
+        });
+  }
+
+  void encrypt() {
+    ws_.next_layer().async_client_handshake(
+        tls_, url_.host, [self = shared_from_this()](const error_code& error) {
+          if (error) return self->end({ClientEnd::Kind::unreachable, 0, "TLS: " + error.message()});
           self->upgrade();
         });
   }
 
   void upgrade() {
     error_code ignored;
-    beast::get_lowest_layer(ws_).socket().set_option(tcp::no_delay(true), ignored);
-    beast::get_lowest_layer(ws_).expires_never();  // from here on the WebSocket keeps the time
+    beast::tcp_stream& stream = ws_.next_layer().tcp();
+    stream.socket().set_option(tcp::no_delay(true), ignored);
+    stream.expires_never();  // from here on the WebSocket keeps the time
     ws_.set_option(websocket::stream_base::timeout{connect_timeout, silence_timeout, false});
     ws_.set_option(websocket::stream_base::decorator([key = api_key_](websocket::request_type& request) {
       request.set(http::field::user_agent, "tutti");
@@ -143,8 +175,9 @@ class WsClient::Impl : public std::enable_shared_from_this<WsClient::Impl> {
 
   ClientUrl url_;
   std::string api_key_;
+  asio::ssl::context& tls_;
   tcp::resolver resolver_;
-  websocket::stream<beast::tcp_stream, /*deflateSupported=*/false> ws_;
+  websocket::stream<Transport, /*deflateSupported=*/false> ws_;
   websocket::response_type response_;
   beast::flat_buffer incoming_;
   std::string outgoing_;
@@ -154,7 +187,7 @@ class WsClient::Impl : public std::enable_shared_from_this<WsClient::Impl> {
 };
 
 WsClient::WsClient(ClientLoop& loop, ClientUrl url, std::string api_key, ClientListener& listener)
-    : impl_(std::make_shared<Impl>(loop.impl_->io, std::move(url), std::move(api_key), listener)) {}
+    : impl_(std::make_shared<Impl>(*loop.impl_, std::move(url), std::move(api_key), listener)) {}
 WsClient::~WsClient() { impl_->drop(); }
 
 void WsClient::connect() { impl_->connect(); }

@@ -30,7 +30,9 @@ class ClientLoop {
   using Task = std::function<void()>;
   using TimePoint = std::chrono::steady_clock::time_point;
 
-  ClientLoop();
+  /// Of TLS, clients believe the certificates that the system trusts and those of `ca_file` (PEM), when it
+  /// is given. Throws SetupError when that cannot be read.
+  explicit ClientLoop(const std::string& ca_file = {});
   ~ClientLoop();
   ClientLoop(const ClientLoop&) = delete;
   ClientLoop& operator=(const ClientLoop&) = delete;

@@ -11,13 +11,11 @@
 namespace tutti {
 namespace {
 
-constexpr std::string_view scheme = "ws://";
-constexpr std::string_view default_port = "80";
-
 tl::unexpected<Error> bad_url(std::string_view url, std::string_view why) {
-  return fail("bad_url", fmt::format("\"{}\": {}; accepted is ws://HOST[:PORT][/PATH][?PARAMETERS], such as "
-                                     "ws://127.0.0.1:8080",
-                                     url, why));
+  return fail("bad_url",
+              fmt::format("\"{}\": {}; accepted is ws://HOST[:PORT][/PATH][?PARAMETERS] or wss://, such as "
+                          "ws://127.0.0.1:8080",
+                          url, why));
 }
 
 bool is_port(std::string_view text) {
@@ -40,21 +38,23 @@ std::string ClientUrl::authority() const {
 
 Result<ClientUrl> parse_client_url(std::string_view url) {
   if (!is_printable(url)) return bad_url(url, "it has a space or a character beyond ASCII");
-  if (url.starts_with("wss://")) return bad_url(url, "this client does not speak TLS");
-  if (!url.starts_with(scheme)) return bad_url(url, "it does not start with ws://");
-  const std::string_view rest = url.substr(scheme.size());
+  const bool secure = url.starts_with("wss://");
+  if (!secure && !url.starts_with("ws://")) return bad_url(url, "it does not start with ws:// or wss://");
+  const std::string_view rest = url.substr(url.find("//") + 2);
   const std::string_view authority = rest.substr(0, rest.find_first_of("/?#"));
   const std::string_view target = rest.substr(authority.size());
   const size_t bracket = authority.rfind(']');
   const size_t colon = authority.find(':', bracket == std::string_view::npos ? 0 : bracket);
   std::string_view host = authority.substr(0, colon);
   if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+  const std::string_view default_port = secure ? "443" : "80";
   const std::string_view port = colon == std::string_view::npos ? default_port : authority.substr(colon + 1);
   if (host.empty() || host.find_first_of("[]@") != std::string_view::npos) {
     return bad_url(url, "it names no host");
   }
   if (!is_port(port)) return bad_url(url, "its port is not a number from 1 to 65535");
-  return ClientUrl{std::string(host), std::string(port), std::string(target.substr(0, target.find('#')))};
+  return ClientUrl{secure, std::string(host), std::string(port),
+                   std::string(target.substr(0, target.find('#')))};
 }
 
 Result<ClientUrl> with_defaults(ClientUrl url,

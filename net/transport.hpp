@@ -1,10 +1,13 @@
 #pragma once
 
+#include <boost/asio/ip/address.hpp>
 #include <boost/asio/post.hpp>
+#include <boost/asio/ssl/host_name_verification.hpp>
 #include <boost/beast/core/tcp_stream.hpp>
 #include <boost/beast/ssl/ssl_stream.hpp>
 #include <boost/beast/websocket/teardown.hpp>
 
+#include <string>
 #include <utility>
 #include <variant>
 
@@ -40,6 +43,20 @@ class Transport {
                                                        size_t /*used*/ = 1) mutable { handler(error); });
   }
 
+  /// Begins TLS as a client of `host`, a name or an address, which the certificate must be for. Afterwards
+  /// everything is encrypted.
+  template <class Handler>
+  void async_client_handshake(boost::asio::ssl::context& context, const std::string& host,
+                              Handler&& handler) {
+    Plain plain = std::move(std::get<Plain>(stream_));
+    Secure& secure = stream_.emplace<Secure>(std::move(plain), context);
+    boost::system::error_code not_an_address;
+    boost::asio::ip::make_address(host, not_an_address);
+    if (not_an_address) SSL_set_tlsext_host_name(secure.native_handle(), host.c_str());
+    secure.set_verify_callback(boost::asio::ssl::host_name_verification(host));
+    secure.async_handshake(boost::asio::ssl::stream_base::client, std::forward<Handler>(handler));
+  }
+
   template <class Buffers, class Handler>
   void async_read_some(const Buffers& buffers, Handler&& handler) {
     visit([&](auto& stream) { stream.async_read_some(buffers, std::forward<Handler>(handler)); });
@@ -68,6 +85,11 @@ class Transport {
       return secure->async_shutdown(std::forward<Handler>(handler));
     }
     boost::beast::websocket::async_teardown(role, tcp().socket(), std::forward<Handler>(handler));
+  }
+
+  template <class Handler>
+  friend void async_teardown(boost::beast::role_type role, Transport& transport, Handler&& handler) {
+    transport.async_teardown(role, std::forward<Handler>(handler));
   }
 
   /// How Beast closes it when a deadline of its own has passed.

@@ -58,6 +58,7 @@ inline GpuOwner::behavior_type fake_owner(GpuOwner::pointer self, std::shared_pt
       },
       [log](finish_atom, const SegmentCommand&) { ++log->finished; },
       [](reset_atom, StreamKey) {},
+      [](wake_atom) {},
       [log](release_atom, StreamKey key) { log->released.push_back(key); },
       [](tick_atom) {},
   };

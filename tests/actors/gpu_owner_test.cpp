@@ -51,9 +51,9 @@ class GpuOwnerTest : public testing::Test {
     return answer;
   }
 
-  StreamContext admit() {
+  StreamContext admit(const StreamOptions& options = {}) {
     streams.push_back(system->spawn(listener, heard));
-    const auto admission = ask<Admission>(admit_atom_v, StreamOptions{}, streams.back());
+    const auto admission = ask<Admission>(admit_atom_v, options, streams.back());
     return std::move(*admission.value());
   }
 
@@ -111,6 +111,18 @@ TEST_F(GpuOwnerTest, TellsEachStreamItsOwnUpdates) {
   const Update& final = heard->at(heard->size() - 2);
   EXPECT_EQ(final.text, expected_text("libri-02.flac"));
   EXPECT_EQ(final.words.size(), final.word_count);
+}
+
+TEST_F(GpuOwnerTest, ComesBackToAnUploadAfterEachRestBesideALiveStream) {
+  start([] { return make_engine(); });
+  const StreamContext live = admit();
+  const StreamContext upload = admit({.stream_class = StreamClass::background});
+  upload.feed(clip("libri-02.flac"), Clock::now());
+  upload.finish(Clock::now());
+  const auto is_done = [this] { return !heard->empty() && heard->back().kind == Update::Kind::done; };
+  for (int i = 0; i < 1'000'000 && !is_done(); ++i) system.advance(std::chrono::seconds(1));
+  ASSERT_TRUE(is_done());
+  EXPECT_EQ(heard->at(heard->size() - 2).text, expected_text("libri-02.flac"));
 }
 
 TEST_F(GpuOwnerTest, IgnoresAndCountsWhatAStaleLeaseSends) {

@@ -50,6 +50,14 @@ TEST(Scheduler, BackgroundHasTheTicksThatNoLiveStreamIsReadyFor) {
   EXPECT_THAT(slots_of(scheduler.pick(candidates, {.most = 3, .background = 2})), ElementsAre(5, 6));
 }
 
+TEST(Scheduler, BackgroundRestsWithoutALaneButKeepsItsShareOfLiveTicks) {
+  Scheduler scheduler(10, 0.5);
+  std::vector<Candidate> uploads = {background(5, 1)};
+  EXPECT_THAT(scheduler.pick(uploads, {.most = 4, .background = 0}), testing::IsEmpty());
+  std::vector<Candidate> mixed = {background(5, 1), live(0, 9)};
+  EXPECT_THAT(slots_of(scheduler.pick(mixed, {.most = 4, .background = 0})), ElementsAre(0, 5));
+}
+
 TEST(Scheduler, BackgroundGetsItsShareUnderLiveOverload) {
   Scheduler scheduler(100, 0.1);
   int background_lanes = 0;
@@ -85,6 +93,16 @@ TEST(Scheduler, NobodyStarvesWhenMoreAreReadyThanLanes) {
     }
   }
   EXPECT_THAT(served, testing::Each(20));
+}
+
+TEST(BackgroundPace, RestsThreeTimesAsLongAsATickOfUploadsTook) {
+  const Clock::time_point start{1s};
+  BackgroundPace pace;
+  EXPECT_LE(pace.rest(start), 0s);
+  pace.record(start, start + 3ms);
+  EXPECT_EQ(pace.rest(start + 3ms), 9ms);
+  EXPECT_EQ(pace.rest(start + 11ms), 1ms);
+  EXPECT_LE(pace.rest(start + 12ms), 0s);
 }
 
 TEST(LaneLimit, HoldsATickToItsBudget) {

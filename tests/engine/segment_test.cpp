@@ -105,6 +105,28 @@ TEST(Segments, WhatFollowsAFinalizeIsRecognizedAsAStreamOfItsOwnOnTheSameClock) 
   EXPECT_TRUE(said.done);
 }
 
+TEST(Segments, TwoFinalizesLoseNothingWhereverTheyComeWithinAChunk) {
+  const auto engine = make_engine();
+  const std::vector<float> samples = clip("libri-06.flac");
+  const std::span<const float> audio = std::span(samples).first(40000);
+  constexpr size_t chunk = 10240;
+  constexpr size_t step = 37 * 13;  // coprime with the frame shift
+  for (size_t offset = 20000; offset < 20000 + chunk; offset += step) {
+    const StreamKey key = engine->admit({}).value();
+    must(engine->feed(key, audio.first(offset)));
+    must(engine->finalize(key));
+    must(engine->feed(key, audio.subspan(offset)));
+    must(engine->finalize(key));
+    Said said;
+    run_until_idle(*engine, [&](const Update& u) { said.add(u); });
+    engine->release(key);
+    EXPECT_THAT(said.final_texts(),
+                ElementsAre(recognize_alone(*engine, audio.first(offset)).final_texts().at(0),
+                            recognize_alone(*engine, audio.subspan(offset)).final_texts().at(0)))
+        << "the first at sample " << offset;
+  }
+}
+
 TEST(Segments, TwoFinalizesInARowGiveTwoFinalsAndTheSecondMayBeEmpty) {
   const auto engine = make_engine();
   const StreamKey key = engine->admit({}).value();

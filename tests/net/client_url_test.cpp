@@ -22,6 +22,15 @@ TEST(ClientUrl, HasThePortOfWebSocketsByDefault) {
   EXPECT_EQ(parse_client_url("ws://localhost?x=1").value().target, "?x=1");
 }
 
+TEST(ClientUrl, KnowsWhichServersSpeakTls) {
+  const ClientUrl url = parse_client_url("wss://speech.example/v2").value();
+  EXPECT_TRUE(url.secure);
+  EXPECT_EQ(url.host, "speech.example");
+  EXPECT_EQ(url.port, "443");
+  EXPECT_EQ(url.target, "/v2");
+  EXPECT_FALSE(parse_client_url("ws://speech.example").value().secure);
+}
+
 TEST(ClientUrl, KnowsAddressesInBrackets) {
   const ClientUrl url = parse_client_url("ws://[::1]:9000/").value();
   EXPECT_EQ(url.host, "::1");
@@ -31,7 +40,7 @@ TEST(ClientUrl, KnowsAddressesInBrackets) {
 }
 
 TEST(ClientUrl, RefusesWhatItCannotReach) {
-  for (const char* url : {"", "127.0.0.1:8080", "http://127.0.0.1", "wss://127.0.0.1", "ws://", "ws://:80",
+  for (const char* url : {"", "127.0.0.1:8080", "http://127.0.0.1", "https://127.0.0.1", "ws://", "ws://:80",
                           "ws://host:", "ws://host:0", "ws://host:65536", "ws://host:http", "ws://user@host",
                           "ws://ho st", "ws://host/\r\nX: y", "ws://[::1", "ws://a]b"}) {
     const auto parsed = parse_client_url(url);
