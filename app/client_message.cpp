@@ -9,6 +9,10 @@ std::string describe(const ClientEnd& end, const ClientUrl& url) {
   switch (end.kind) {
     case ClientEnd::Kind::unreachable:
       return fmt::format("cannot connect to {}{}; is the server running?", url.authority(), detail);
+    case ClientEnd::Kind::untrusted:
+      return fmt::format(
+          "no TLS with {}{}; is its certificate for this name, and does the system or --ca-file trust it?",
+          url.authority(), detail);
     case ClientEnd::Kind::refused:
       return fmt::format("{} refused the connection with HTTP status {}{}", url.authority(), end.code,
                          detail);

@@ -118,7 +118,7 @@ class WsClient::Impl : public std::enable_shared_from_this<WsClient::Impl> {
   void encrypt() {
     ws_.next_layer().async_client_handshake(
         tls_, url_.host, [self = shared_from_this()](const error_code& error) {
-          if (error) return self->end({ClientEnd::Kind::unreachable, 0, "TLS: " + error.message()});
+          if (error) return self->end({ClientEnd::Kind::untrusted, 0, error.message()});
           self->upgrade();
         });
   }

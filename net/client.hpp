@@ -15,6 +15,7 @@ namespace tutti {
 struct ClientEnd {
   enum class Kind : uint8_t {
     unreachable,  ///< no connection was made
+    untrusted,    ///< TLS was not agreed on: its certificate is not trusted, or not for this host
     refused,      ///< the server answered the upgrade with an HTTP status, which is `code`
     closed,       ///< by the server, with WebSocket close code `code`
     lost,         ///< the connection broke

@@ -53,8 +53,8 @@ Result<ClientUrl> parse_client_url(std::string_view url) {
     return bad_url(url, "it names no host");
   }
   if (!is_port(port)) return bad_url(url, "its port is not a number from 1 to 65535");
-  return ClientUrl{secure, std::string(host), std::string(port),
-                   std::string(target.substr(0, target.find('#')))};
+  return ClientUrl{std::string(host), std::string(port), std::string(target.substr(0, target.find('#'))),
+                   secure};
 }
 
 Result<ClientUrl> with_defaults(ClientUrl url,

@@ -11,10 +11,10 @@ namespace tutti {
 
 /// Where a client connects and what it asks for.
 struct ClientUrl {
-  bool secure = false;  ///< wss: WebSocket over TLS
   std::string host;     ///< a name or an address, without brackets
   std::string port;     ///< a number
   std::string target;   ///< path and query, percent-encoded as they came
+  bool secure = false;  ///< wss: WebSocket over TLS
 
   /// "127.0.0.1:8080" or "[::1]:8080", as messages and the Host header write it.
   [[nodiscard]] std::string authority() const;

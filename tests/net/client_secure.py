@@ -59,6 +59,16 @@ class SecureTest(AsyncTest):
         cls.server.expect_exit()
         cls.secured.temporary.cleanup()
 
+    def test_the_command_line_client_checks_whom_it_talks_to(self):
+        clip = str(SPEECH / "ocean-27.flac")
+        listen = ("listen", f"wss://{self.server.address}", clip, "--fast", "--api-key", self.secured.key)
+        done = run(*listen, "--ca-file", self.secured.certificate)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(" ".join(done.stdout.split()), self.text)
+        stranger = run(*listen)
+        self.assertEqual((stranger.returncode, stranger.stdout), (1, ""))
+        self.assertIn("certificate verify failed", stranger.stderr)
+
     def connect(self, **options):
         return websockets.connect(
             f"wss://{self.server.address}/v1/stream?{ONE_SEGMENT}", ssl=self.context, open_timeout=60, **options)
