@@ -167,6 +167,20 @@ class Ops {
   /// among equals: ids (rows, k) i32, values (rows, k).
   virtual void log_softmax_top_k(const TensorView& logits, int k, const TensorView& ids,
                                  const TensorView& values) = 0;
+
+  // Entries of one axis of a tensor, by index: how caches that are addressed by slot or by block are read and
+  // written. Any dtype; an index is in [0, tensor.shape[axis]).
+
+  /// out = the entries `indices` of `axis`, in that order: tensor's shape with indices.size() on `axis`.
+  virtual void index_select(const TensorView& tensor, int axis, std::span<const int32_t> indices,
+                            const TensorView& out) = 0;
+  /// Writes what index_select reads. Where an index comes twice, any of its entries may stay.
+  virtual void index_copy(const TensorView& values, int axis, std::span<const int32_t> indices,
+                          const TensorView& tensor) = 0;
+  /// Sets every element of the entries `indices` to `value`, which other types than f32 and i32 take only as
+  /// 0.
+  virtual void index_fill(const TensorView& tensor, int axis, std::span<const int32_t> indices,
+                          double value) = 0;
 };
 
 }  // namespace tutti

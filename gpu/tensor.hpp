@@ -48,6 +48,15 @@ class Shape {
     s.extents_[0] = extent;
     return s;
   }
+  /// With an axis of `extent` put before axis `axis`; axis = rank() appends it.
+  [[nodiscard]] Shape with_axis(int axis, int64_t extent) const {
+    assert(axis >= 0 && axis <= rank_ && rank_ < static_cast<int>(max_rank));
+    Shape s = *this;
+    for (int i = rank_; i > axis; --i) s.extents_[i] = s.extents_[i - 1];
+    s.extents_[axis] = extent;
+    ++s.rank_;
+    return s;
+  }
   bool operator==(const Shape&) const = default;
 
  private:

@@ -8,6 +8,7 @@
 #include "gpu/cpu/attention.hpp"
 #include "gpu/cpu/conv_module.hpp"
 #include "gpu/cpu/fbank.hpp"
+#include "gpu/cpu/indexing.hpp"
 #include "gpu/cpu/layer_norm.hpp"
 #include "gpu/cpu/linear.hpp"
 #include "gpu/cpu/log_softmax.hpp"
@@ -101,6 +102,21 @@ class CpuOps final : public Ops {
   void log_softmax_top_k(const TensorView& logits, int k, const TensorView& ids,
                          const TensorView& values) override {
     cpu::log_softmax_top_k(logits, k, ids, values);
+  }
+
+  void index_select(const TensorView& tensor, int axis, std::span<const int32_t> indices,
+                    const TensorView& out) override {
+    cpu::index_select(tensor, axis, indices, out);
+  }
+
+  void index_copy(const TensorView& values, int axis, std::span<const int32_t> indices,
+                  const TensorView& tensor) override {
+    cpu::index_copy(values, axis, indices, tensor);
+  }
+
+  void index_fill(const TensorView& tensor, int axis, std::span<const int32_t> indices,
+                  double value) override {
+    cpu::index_fill(tensor, axis, indices, value);
   }
 
  private:

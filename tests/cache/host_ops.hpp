@@ -1,19 +1,36 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdlib>
 
+#include "gpu/cpu/indexing.hpp"
 #include "gpu/ops.hpp"
 
 namespace tutti {
 
-/// Allocates host memory. The caches compute nothing, so anything else is a failure of the test.
+/// Allocates, reads, copies and fills host memory. The caches compute nothing, so anything else is a failure
+/// of the test.
 class HostOps final : public Ops {
  public:
   std::string_view description() const override { return "host memory"; }
   Tensor allocate(DType dtype, const Shape& shape) override { return host_tensor(dtype, shape); }
+  void download(const TensorView& device, std::span<float> host) override {
+    std::copy_n(device.f32(), host.size(), host.data());
+  }
+  void index_select(const TensorView& tensor, int axis, std::span<const int32_t> indices,
+                    const TensorView& out) override {
+    cpu::index_select(tensor, axis, indices, out);
+  }
+  void index_copy(const TensorView& values, int axis, std::span<const int32_t> indices,
+                  const TensorView& tensor) override {
+    cpu::index_copy(values, axis, indices, tensor);
+  }
+  void index_fill(const TensorView& tensor, int axis, std::span<const int32_t> indices,
+                  double value) override {
+    cpu::index_fill(tensor, axis, indices, value);
+  }
 
   Tensor upload(const TensorView&) override { std::abort(); }
-  void download(const TensorView&, std::span<float>) override { std::abort(); }
   void reserve(int, int) override { std::abort(); }
   std::shared_ptr<const PackedLinear> pack_linear(const TensorView&, const TensorView&) override {
     std::abort();

@@ -46,6 +46,13 @@ TEST(TensorView, SelectsEntriesOfTheOutermostAxis) {
   EXPECT_FLOAT_EQ(rows.f32()[0], 2);
 }
 
+TEST(Shape, TakesAnAxisAnywhere) {
+  EXPECT_EQ((Shape{2, 80}.with_axis(0, 7)), (Shape{7, 2, 80}));
+  EXPECT_EQ((Shape{2, 80}.with_axis(1, 7)), (Shape{2, 7, 80}));
+  EXPECT_EQ((Shape{2, 80}.with_axis(2, 7)), (Shape{2, 80, 7}));
+  EXPECT_EQ(Shape{}.with_axis(0, 7), Shape{7});
+}
+
 TEST(Shape, PrintsForMessages) {
   EXPECT_EQ(to_string(Shape{2, 80}), "2x80");
   EXPECT_EQ(to_string(Shape{7}), "7");
