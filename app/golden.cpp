@@ -204,8 +204,10 @@ class GoldenStream {
     const CacheConfig& c = runner_.cache_config();
     const int64_t context = c.cnn_cache_frames();
     const auto per_layer = static_cast<size_t>(context * c.hidden_dim);
+    const Tensor cache = runner_.ops().allocate(DType::f32, {c.num_layers, 1, context, c.hidden_dim});
+    runner_.cnn().read(0, cache);
     std::vector<float> ours(per_layer * static_cast<size_t>(c.num_layers));
-    runner_.cnn().read(0, ours);
+    runner_.ops().download(cache, ours);
     std::vector<float> theirs;
     for (int layer = 0; layer < c.num_layers; ++layer) {
       const float* rows = ours.data() + per_layer * static_cast<size_t>(layer);

@@ -46,6 +46,11 @@ TEST(Caches, AllocateNoMemoryAfterConstruction) {
   CtcStateCacheManager ctc(std::make_unique<FakeDecoder>(counts), max_streams);
   StreamSlotPool slots(max_streams);
   PagedKvCache batch(pool, max_streams, attention.table_width());
+  SlotStateCache states({{.name = "memory", .shape = {2, 3}, .slot_axis = 1},
+                         {.name = "prompt", .shape = {}, .persistent = true, .dtype = DType::i32}},
+                        max_streams, 1, ops);
+  const Tensor memory = host_tensor(DType::f32, {2, max_streams + 1, 3});
+  std::array<int32_t, max_streams + 1> lane_slots{};
 
   const int64_t before = allocations;
   StreamId next_id = 1;
@@ -57,7 +62,11 @@ TEST(Caches, AllocateNoMemoryAfterConstruction) {
       ids[i] = next_id += 1'000'003;
       stream_slots[i] = slots.allocate().value();
       StreamCacheView(ids[i], stream_slots[i], attention, cnn, ctc).allocate();
+      states.allocate_stream(stream_slots[i]);
+      states.fill_slot("prompt", stream_slots[i], 3);
+      lane_slots[i] = stream_slots[i];
     }
+    lane_slots.back() = states.scratch_slot();
     for (int chunk = 0; chunk < 10; ++chunk) {
       for (size_t i = 0; i < ids.size(); ++i) frames[i] = 1 + (chunk + static_cast<int>(i)) % 6;
       attention.prepare_chunks_batched(ids, frames);
@@ -68,9 +77,14 @@ TEST(Caches, AllocateNoMemoryAfterConstruction) {
         ctc.get_decoder(ids[i]).decode_chunk(OneFrame{1}.frames());
       }
       attention.reset_stream(ids[static_cast<size_t>(chunk) % ids.size()]);
+      const SlotStateView view = states.lanes(lane_slots)["memory"];
+      view.gather(memory);
+      view.scatter(memory);
+      states.reset_stream(stream_slots[static_cast<size_t>(chunk) % ids.size()]);
     }
     for (size_t i = 0; i < ids.size(); ++i) {
       StreamCacheView(ids[i], stream_slots[i], attention, cnn, ctc).free();
+      states.free_stream(stream_slots[i]);
       slots.free(stream_slots[i]);
     }
   }

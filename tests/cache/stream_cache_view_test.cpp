@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include <span>
 #include <vector>
 
 #include "tests/cache/fake_decoder.hpp"
@@ -72,14 +73,14 @@ TEST_F(StreamCacheViewTest, ResetEmptiesAllThreeCachesAndKeepsTheStream) {
   stream.allocate();
   stream.prepare_chunk(4);
   stream.commit_chunk_paged(4);
-  cnn_.update(2, std::vector<float>(4, 1.0F));
+  const Tensor context = host_tensor({1, 1, 2, 2}, std::vector<float>(4, 1.0F));
+  cnn_.update(2, context);
   stream.get_decoder().decode_chunk(OneFrame{5}.frames());
   stream.reset();
   EXPECT_EQ(attention_.cached_frames(7), 0);
   EXPECT_EQ(pool_.num_free(), pool_.num_blocks());
-  std::vector<float> context(4, 1.0F);
   cnn_.read(2, context);
-  EXPECT_THAT(context, testing::Each(0.0F));
+  EXPECT_THAT(std::span(context.view().f32(), 4), testing::Each(0.0F));
   EXPECT_EQ(stream.get_decoder().frames(), 0);
   expect_open_streams(1);
 }
