@@ -134,6 +134,10 @@ void SlotStateCache::fill_slot(std::string_view name, int slot, double value) {
   constexpr auto where = "SlotStateCache::fill_slot";
   const size_t state = index_of(name);
   require_allocated(where, slot);
+  if (!specs_[state].persistent) {
+    throw std::invalid_argument(
+        fmt::format("{}: state '{}' is not persistent: the next reset would undo it", where, name));
+  }
   if (!has_value(specs_[state].dtype, value)) {
     throw std::invalid_argument(
         fmt::format("{}: state '{}' cannot hold {}", where, specs_[state].name, value));

@@ -80,8 +80,8 @@ class SlotStateCache {
   /// every function below that takes one.
   void reset_stream(int slot);
   void free_stream(int slot);
-  /// Sets every element of one state. Throws std::out_of_range for an unknown name, std::invalid_argument for
-  /// a value that the state's dtype does not have.
+  /// Sets every element of a persistent state. Throws std::out_of_range for an unknown name,
+  /// std::invalid_argument for a state that is not persistent or a value that its dtype does not have.
   void fill_slot(std::string_view name, int slot, double value);
 
   /// The states of the streams in `slots`. Throws std::invalid_argument when a stream comes twice; a scratch

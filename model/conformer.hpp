@@ -15,20 +15,9 @@
 #include "gpu/ops.hpp"
 #include "model/checkpoint.hpp"
 #include "model/encoder_workspace.hpp"
+#include "model/streaming_geometry.hpp"
 
 namespace tutti {
-
-/// How a model consumes feature frames. The engine assumes nothing of it.
-struct StreamingGeometry {
-  int window = 0;       ///< feature frames of a full chunk: (C-1)*4 + 7
-  int stride = 0;       ///< feature frames between chunk starts: 4*C
-  int min_frames = 0;   ///< fewer are dropped at the end of audio: 7
-  int subsampling = 0;  ///< feature frames per encoder frame: 4
-
-  [[nodiscard]] int overlap() const { return window - stride; }
-  /// Encoder frames that `feature_frames` yield: ((f-1)/2-1)/2.
-  [[nodiscard]] static int encoder_frames(int feature_frames) { return ((feature_frames - 1) / 2 - 1) / 2; }
-};
 
 /// One batch of chunks, lane by lane.
 struct ChunkBatch {

@@ -182,10 +182,16 @@ TEST_F(SlotStateCacheTest, RefusesAValueThatTheStateCannotHold) {
   for (const double value : {1.5, 3e9, std::numeric_limits<double>::quiet_NaN()}) {
     expect_throws<std::invalid_argument>([&] { states_.fill_slot("prompt", 0, value); }, "prompt");
   }
-  SlotStateCache halves({{.name = "x", .shape = {2}, .dtype = DType::bf16}}, 1, 0, ops_);
+  SlotStateCache halves({{.name = "x", .shape = {2}, .persistent = true, .dtype = DType::bf16}}, 1, 0, ops_);
   halves.allocate_stream(0);
   halves.fill_slot("x", 0, 0);
   expect_throws<std::invalid_argument>([&] { halves.fill_slot("x", 0, 1); }, "'x'", "1");
+}
+
+TEST_F(SlotStateCacheTest, RefusesToFillWhatAResetWouldUndo) {
+  states_.allocate_stream(0);
+  expect_throws<std::invalid_argument>([&] { states_.fill_slot("memory", 0, 1); }, "memory",
+                                       "not persistent");
 }
 
 TEST_F(SlotStateCacheTest, RefusesASlotThatIsTaken) {

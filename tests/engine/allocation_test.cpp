@@ -1,9 +1,13 @@
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstdlib>
 
+#include "engine/slot_runtime.hpp"
 #include "engine_fixture.hpp"
+#include "gpu/cpu/cpu_ops.hpp"
 #include "gpu/cpu/library_scope.hpp"
+#include "recurrent_encoder.hpp"
 
 // Counts every heap allocation of this program, those inside oneDNN's execution separately.
 namespace {
@@ -88,6 +92,31 @@ TEST_P(SteadyState, TicksAllocateNothing) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Decoders, SteadyState, testing::Values("greedy", "prefix"));
+
+TEST(SlotRuntime, TicksAndAdmissionsAllocateNothing) {
+  auto ops = make_cpu_ops(cpu::GemmChoice::panel);
+  auto encoder = std::make_shared<const RecurrentEncoder>(*ops, 0);
+  SlotRuntime runtime(std::move(encoder), std::move(ops), 4, 4);
+  const std::vector<float> window(RecurrentEncoder::window * RecurrentEncoder::mel, 1.0F);
+  std::array<SlotLane, 3> lanes;
+  const std::array french{StreamConditioning{"prompt", 2}};
+  allocations = {.counting = true};
+  for (int turn = 0; turn < 3; ++turn) {
+    for (int slot = 0; slot < 3; ++slot) {
+      runtime.allocate_stream(slot, french);
+      lanes[static_cast<size_t>(slot)] = {
+          .slot = slot, .features = window.data(), .feature_frames = RecurrentEncoder::window - slot};
+    }
+    for (int tick = 0; tick < 4; ++tick) (void)runtime.forward(std::span(lanes).first(1 + tick % 3));
+    for (int slot = 0; slot < 3; ++slot) {
+      runtime.reset_stream(slot);
+      runtime.free_stream(slot);
+    }
+  }
+  allocations.counting = false;
+  EXPECT_EQ(allocations.ours, 0);
+  EXPECT_EQ(allocations.library, 0);
+}
 
 }  // namespace
 }  // namespace tutti
