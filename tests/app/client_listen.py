@@ -1,6 +1,6 @@
 """Drives `tutti listen` and `tutti bench load` against a running server, as a user would.
 
-The environment is that of client_websockets.py.
+The environment is that of tutti_server.py.
 """
 import json
 import os
@@ -15,9 +15,9 @@ import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "net"))
-from client_websockets import SPEECH, Server, decode, load_clips  # noqa: E402
+from client_websockets import Server, load_clips  # noqa: E402
+from tutti_server import PROGRAM, SPEECH, decode  # noqa: E402
 
-PROGRAM = os.environ["TEST_PROGRAM"]
 CLIP = "libri-02.flac"
 
 

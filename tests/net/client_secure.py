@@ -1,4 +1,4 @@
-"""Drives the real program over TLS and with API keys. The environment is that of client_websockets.py."""
+"""Drives the real program over TLS and with API keys. The environment is that of tutti_server.py."""
 import asyncio
 import http.client
 import os
@@ -11,9 +11,8 @@ import unittest
 import websockets
 
 from client_websockets import (
-    ONE_SEGMENT, SPEECH, AsyncTest, Server, load_clips, next_event, receive, send_audio, send_text, transcript)
-
-PROGRAM = os.environ["TEST_PROGRAM"]
+    ONE_SEGMENT, AsyncTest, Server, load_clips, next_event, receive, send_audio, send_text, transcript)
+from tutti_server import PROGRAM, SPEECH
 
 
 def run(*arguments):

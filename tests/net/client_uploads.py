@@ -1,17 +1,14 @@
 """Drives the real program's HTTP uploads with Python's http.client and with curl, as a user's client would.
 
-The environment names what is tested: TEST_PROGRAM, TEST_MODEL (a checkpoint directory), TEST_CLIP_TO_PCM (decodes a
-clip) and TEST_SPEECH (the clips).
+The environment is that of tutti_server.py.
 """
 import concurrent.futures
 import http.client
 import io
 import json
-import os
 import pathlib
 import re
 import shutil
-import signal
 import struct
 import subprocess
 import tempfile
@@ -20,49 +17,13 @@ import unittest
 import urllib.request
 import wave
 
-SPEECH = pathlib.Path(os.environ["TEST_SPEECH"])
-PROGRAM = os.environ["TEST_PROGRAM"]
-MODEL = os.environ["TEST_MODEL"]
+from tutti_server import MODEL, PROGRAM, SPEECH, Server, decode
+
 CLIPS = [SPEECH / name for name in ("libri-02.flac", "libri-06.flac", "libri-19.flac", "ocean-24.flac", "16k/digit-34.flac")]
 PATH = "/v1/audio/transcriptions"
+# Caps that a test can reach.
 MAX_BYTES = 4 << 20
 MAX_SECONDS = 600
-
-
-class Server:
-    """`tutti serve` on a free port, with caps that a test can reach."""
-
-    def __init__(self):
-        self.log = tempfile.TemporaryFile(mode="w+")
-        self.process = subprocess.Popen(
-            [PROGRAM, "serve", "--bind", "127.0.0.1:0", "--model", MODEL, "--max-uploads", "4",
-             "--max-upload-bytes", str(MAX_BYTES), "--max-upload-seconds", str(MAX_SECONDS)],
-            stdin=subprocess.DEVNULL,
-            stderr=self.log,
-        )
-        self.address = self.wait_until_listening()
-
-    def read_log(self):
-        self.log.seek(0)
-        return self.log.read()
-
-    def wait_until_listening(self):
-        deadline = time.monotonic() + 120
-        while time.monotonic() < deadline:
-            found = re.search(r"listening on (\S+)", self.read_log())
-            if found:
-                return found[1]
-            if self.process.poll() is not None:
-                break
-            time.sleep(0.05)
-        raise AssertionError("the server did not start:\n" + self.read_log())
-
-    def stop(self):
-        self.process.send_signal(signal.SIGTERM)
-        code = self.process.wait(timeout=60)
-        log = self.read_log()
-        self.log.close()
-        assert code == 0, f"exit status {code}:\n{log}"
 
 
 def form(fields, file=None, file_name="clip"):
@@ -75,11 +36,6 @@ def form(fields, file=None, file_name="clip"):
         body += (f'--{boundary}\r\nContent-Disposition: form-data; name="file"; filename="{file_name}"\r\n'
                  "Content-Type: application/octet-stream\r\n\r\n").encode() + file + b"\r\n"
     return body + f"--{boundary}--\r\n".encode(), f'multipart/form-data; boundary="{boundary}"'
-
-
-def pcm_of(path):
-    """The samples of a clip at 16 kHz, s16le."""
-    return subprocess.run([os.environ["TEST_CLIP_TO_PCM"], path], check=True, capture_output=True).stdout
 
 
 def letters(text):
@@ -114,11 +70,13 @@ class UploadsTest(unittest.TestCase):
         lines = subprocess.run([PROGRAM, "transcribe", "--json", "--model", MODEL, *map(str, CLIPS)], check=True,
                                capture_output=True, text=True).stdout.splitlines()
         cls.expected = {json.loads(line)["file"]: json.loads(line) for line in lines}
-        cls.server = Server()
+        cls.server = Server("--max-uploads", "4", "--max-upload-bytes", str(MAX_BYTES),
+                            "--max-upload-seconds", str(MAX_SECONDS))
 
     @classmethod
     def tearDownClass(cls):
-        cls.server.stop()
+        cls.server.terminate()
+        cls.server.expect_exit()
 
     def setUp(self):
         self.connection = http.client.HTTPConnection(self.server.address, timeout=120)
@@ -189,7 +147,7 @@ class UploadsTest(unittest.TestCase):
 
     def test_streams_events(self):
         # Two clips with a pause between them are two segments.
-        joined = wav_of(pcm_of(CLIPS[0]) + b"\0\0" * 48000 + pcm_of(CLIPS[1]))
+        joined = wav_of(decode(CLIPS[0]) + b"\0\0" * 48000 + decode(CLIPS[1]))
         kind, body = self.transcribe(joined, stream="true")
         self.assertEqual(kind, "text/event-stream")
         events = [json.loads(line.removeprefix("data: ")) for line in body.split("\n\n") if line]
@@ -213,7 +171,7 @@ class UploadsTest(unittest.TestCase):
     def test_reads_wav_as_it_reads_flac(self):
         for clip in CLIPS:
             _, flac = self.transcribe(clip.read_bytes())
-            _, wav = self.transcribe(wav_of(pcm_of(clip)))
+            _, wav = self.transcribe(wav_of(decode(clip)))
             self.assertEqual(wav, flac)
 
     @unittest.skipUnless(shutil.which("ffmpeg"), "ffmpeg makes the files")

@@ -1,24 +1,18 @@
 """Drives the real program with the unmodified `websockets` library, as a user's client would.
 
-The environment names what is tested: TEST_PROGRAM, TEST_MODEL (a checkpoint directory), TEST_CLIP_TO_PCM (decodes a
-clip) and TEST_SPEECH (the clips and what the reference decodes them to).
+The environment is that of tutti_server.py.
 """
 import array
 import asyncio
-import http.client
 import json
-import os
-import pathlib
-import re
-import signal
-import subprocess
-import tempfile
 import time
 import unittest
 
 import websockets
 
-SPEECH = pathlib.Path(os.environ["TEST_SPEECH"])
+import tutti_server
+from tutti_server import SPEECH, decode
+
 FRAME_BYTES = 640  # 20 ms of 16 kHz s16le
 CLIENTS = 32
 # Only the end of the audio ends a segment, as in the expected transcripts.
@@ -27,59 +21,14 @@ ONE_SEGMENT = "endpointing=false"
 UNDECIDED_GAP = 1e-4
 
 
-class Server:
-    """`tutti serve` on a free port, decoding greedily as the expected transcripts were."""
+class Server(tutti_server.Server):
+    """Decodes greedily, as the expected transcripts were."""
 
     def __init__(self, *options):
-        self.log = tempfile.TemporaryFile(mode="w+")
-        self.process = subprocess.Popen(
-            [os.environ["TEST_PROGRAM"], "serve", "--bind", "127.0.0.1:0", "--model", os.environ["TEST_MODEL"],
-             "--decoder", "greedy", *options],
-            stdin=subprocess.DEVNULL,
-            stderr=self.log,
-        )
-        self.address = self.wait_until_listening()
-
-    def read_log(self):
-        self.log.seek(0)
-        return self.log.read()
-
-    def wait_until_listening(self):
-        deadline = time.monotonic() + 120
-        while time.monotonic() < deadline:
-            found = re.search(r"listening on (\S+)", self.read_log())
-            if found:
-                return found[1]
-            if self.process.poll() is not None:
-                break
-            time.sleep(0.05)
-        raise AssertionError("the server did not start:\n" + self.read_log())
-
-    def get(self, path):
-        connection = http.client.HTTPConnection(self.address, timeout=30)
-        try:
-            connection.request("GET", path)
-            response = connection.getresponse()
-            return response.status, response.read().decode()
-        finally:
-            connection.close()
-
-    def metric(self, name):
-        found = re.search(rf"^{name} (\S+)$", self.get("/metrics")[1], re.MULTILINE)
-        assert found, f"/metrics has no {name}"
-        return float(found[1])
+        super().__init__("--decoder", "greedy", *options)
 
     def connect(self, query=ONE_SEGMENT):
         return websockets.connect(f"ws://{self.address}/v1/stream?{query}", max_size=None, open_timeout=60)
-
-    def terminate(self):
-        self.process.send_signal(signal.SIGTERM)
-
-    def expect_exit(self):
-        code = self.process.wait(timeout=60)
-        log = self.read_log()
-        self.log.close()
-        assert code == 0, f"exit status {code}:\n{log}"
 
 
 def load_clips():
@@ -92,10 +41,6 @@ def load_clips():
         if path.exists() and expected["smallest_gap"] >= UNDECIDED_GAP:
             clips.append((expected["file"], decode(path), expected["text"]))
     return clips
-
-
-def decode(path):
-    return subprocess.run([os.environ["TEST_CLIP_TO_PCM"], path], check=True, capture_output=True).stdout
 
 
 async def send_audio(ws, audio, frame_bytes=FRAME_BYTES):

@@ -1,0 +1,73 @@
+"""The real program, serving, for the tests of clients.
+
+The environment names what is tested: TEST_PROGRAM, TEST_MODEL (a checkpoint directory), TEST_CLIP_TO_PCM (decodes a
+clip) and TEST_SPEECH (the clips and what the reference decodes them to).
+"""
+import http.client
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import tempfile
+import time
+
+PROGRAM = os.environ["TEST_PROGRAM"]
+MODEL = os.environ["TEST_MODEL"]
+SPEECH = pathlib.Path(os.environ["TEST_SPEECH"])
+
+
+class Server:
+    """`tutti serve` on a free port."""
+
+    def __init__(self, *options):
+        self.log = tempfile.TemporaryFile(mode="w+")
+        self.process = subprocess.Popen(
+            [PROGRAM, "serve", "--bind", "127.0.0.1:0", "--model", MODEL, *options],
+            stdin=subprocess.DEVNULL,
+            stderr=self.log,
+        )
+        self.address = self.wait_until_listening()
+
+    def read_log(self):
+        self.log.seek(0)
+        return self.log.read()
+
+    def wait_until_listening(self):
+        deadline = time.monotonic() + 120
+        while time.monotonic() < deadline:
+            found = re.search(r"listening on (\S+)", self.read_log())
+            if found:
+                return found[1]
+            if self.process.poll() is not None:
+                break
+            time.sleep(0.05)
+        raise AssertionError("the server did not start:\n" + self.read_log())
+
+    def get(self, path):
+        connection = http.client.HTTPConnection(self.address, timeout=30)
+        try:
+            connection.request("GET", path)
+            response = connection.getresponse()
+            return response.status, response.read().decode()
+        finally:
+            connection.close()
+
+    def metric(self, name):
+        found = re.search(rf"^{name} (\S+)$", self.get("/metrics")[1], re.MULTILINE)
+        assert found, f"/metrics has no {name}"
+        return float(found[1])
+
+    def terminate(self):
+        self.process.send_signal(signal.SIGTERM)
+
+    def expect_exit(self):
+        code = self.process.wait(timeout=60)
+        log = self.read_log()
+        self.log.close()
+        assert code == 0, f"exit status {code}:\n{log}"
+
+
+def decode(path):
+    """The samples of a clip, s16le."""
+    return subprocess.run([os.environ["TEST_CLIP_TO_PCM"], path], check=True, capture_output=True).stdout
