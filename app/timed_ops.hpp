@@ -24,11 +24,12 @@ class TimedOps final : public ForwardingOps {
     context_kind,
     conv_module_kind,
     log_softmax_kind,
+    decoder_attention_kind,
     kinds,
   };
-  static constexpr std::array<std::string_view, kinds> names{"fbank",        "cmvn",        "subsample",
-                                                             "linear",       "layer norm",  "attention",
-                                                             "conv context", "conv module", "log-softmax"};
+  static constexpr std::array<std::string_view, kinds> names{
+      "fbank",     "cmvn",         "subsample",   "linear",      "layer norm",
+      "attention", "conv context", "conv module", "log-softmax", "decoder attention"};
   using Seconds = std::array<double, kinds>;
 
   /// Adds to `seconds`, which outlives this.
@@ -71,6 +72,18 @@ class TimedOps final : public ForwardingOps {
   void log_softmax_top_k(const TensorView& logits, int k, const TensorView& ids,
                          const TensorView& values) override {
     timed(log_softmax_kind, [&] { ForwardingOps::log_softmax_top_k(logits, k, ids, values); });
+  }
+  void append_decoder_kv(const BatchLayout& layout, const DecoderKv& kv,
+                         const TensorView& keys_values) override {
+    timed(decoder_attention_kind, [&] { ForwardingOps::append_decoder_kv(layout, kv, keys_values); });
+  }
+  void decoder_self_attention(const BatchLayout& layout, const DecoderKv& kv, const TensorView& qkv,
+                              const TensorView& out) override {
+    timed(decoder_attention_kind, [&] { ForwardingOps::decoder_self_attention(layout, kv, qkv, out); });
+  }
+  void decoder_cross_attention(const BatchLayout& layout, const DecoderKv& kv, const TensorView& queries,
+                               const TensorView& out) override {
+    timed(decoder_attention_kind, [&] { ForwardingOps::decoder_cross_attention(layout, kv, queries, out); });
   }
 
  private:

@@ -74,6 +74,19 @@ class ForwardingOps : public Ops {
                   double value) override {
     inner_->index_fill(tensor, axis, indices, value);
   }
+  void append_decoder_kv(const BatchLayout& layout, const DecoderKv& kv,
+                         const TensorView& keys_values) override {
+    inner_->append_decoder_kv(layout, kv, keys_values);
+  }
+  void decoder_self_attention(const BatchLayout& layout, const DecoderKv& kv, const TensorView& qkv,
+                              const TensorView& out) override {
+    inner_->decoder_self_attention(layout, kv, qkv, out);
+  }
+  void decoder_cross_attention(const BatchLayout& layout, const DecoderKv& kv, const TensorView& queries,
+                               const TensorView& out) override {
+    inner_->decoder_cross_attention(layout, kv, queries, out);
+  }
+  void copy(const TensorView& from, const TensorView& to) override { inner_->copy(from, to); }
 
  private:
   std::unique_ptr<Ops> inner_;

@@ -87,6 +87,25 @@ struct AttentionInputs {
   std::span<const int32_t> first_position;
 };
 
+/// Largest head_dim that the operations over a DecoderKv take: what their tiles are made for.
+inline constexpr int max_decoder_head_dim = 256;
+
+/// One layer's share of a decoder's keys and values, as a kernel reads and writes it. Lane i holds
+/// `cache_seqlens[i]` tokens (or encoder frames), the first of them at the start of its logical page 0.
+/// Logical page b lies in physical page block_table[i * table_width + b]. A dense cache is the case of one
+/// page a row.
+///
+/// f8e4m3 stores a vector of head_dim values as codes and one scale, a power of two: value = code * scale.
+struct DecoderKv {
+  TensorView k;                          ///< (pages, page_tokens, n_kv_head, head_dim): f32, bf16 or f8e4m3
+  TensorView v;                          ///< the same
+  TensorView k_scales{};                 ///< (pages, page_tokens, n_kv_head) f32 beside f8e4m3, else empty
+  TensorView v_scales{};                 ///< the same
+  std::span<const int32_t> block_table;  ///< lanes x table_width
+  int table_width = 0;
+  std::span<const int32_t> cache_seqlens;  ///< lanes
+};
+
 /// Frames of features to compute for one stream.
 struct FbankJob {
   const float* samples;  ///< (frames-1)*shift + length samples in [-1, 1)
@@ -181,6 +200,30 @@ class Ops {
   /// 0.
   virtual void index_fill(const TensorView& tensor, int axis, std::span<const int32_t> indices,
                           double value) = 0;
+
+  /// Writes keys and values behind each lane's history, in the cache's format (f32, or rounded to the
+  /// nearest, halves to even). Attends to nothing: what fills a cross-attention's cache. keys_values (rows, 2
+  /// * n_kv_head * head_dim): keys, then values.
+  virtual void append_decoder_kv(const BatchLayout& layout, const DecoderKv& kv,
+                                 const TensorView& keys_values) = 0;
+
+  /// Writes the new tokens' K and V behind each lane's history, then attends, every new token to the history,
+  /// to itself and to the new tokens before it, with scores q . k / sqrt(head_dim). A lane without history
+  /// attends to its new tokens as they are given, any other to what the cache holds of them: a prompt's own
+  /// attention is not rounded. One token a lane is a step, several are a prefill.
+  /// qkv (rows, (heads + 2 * n_kv_head) * head_dim): queries, keys, values; out (rows, heads * head_dim).
+  /// heads is a multiple of n_kv_head, whose consecutive heads share keys and values.
+  virtual void decoder_self_attention(const BatchLayout& layout, const DecoderKv& kv, const TensorView& qkv,
+                                      const TensorView& out) = 0;
+
+  /// Attends, every row to all that its lane's cache holds, and writes nothing to it; zeros where it holds
+  /// nothing. Rows that read the same cache, as the hypotheses of one utterance do, are one lane here.
+  /// queries and out (rows, heads * head_dim).
+  virtual void decoder_cross_attention(const BatchLayout& layout, const DecoderKv& kv,
+                                       const TensorView& queries, const TensorView& out) = 0;
+
+  /// to = from: the same type and number of elements, without overlap.
+  virtual void copy(const TensorView& from, const TensorView& to) = 0;
 };
 
 }  // namespace tutti

@@ -11,10 +11,20 @@
 
 namespace tutti {
 
-enum class DType : uint8_t { f32, bf16, i8, i32 };
+enum class DType : uint8_t { f32, bf16, f8e4m3, i8, i32 };
 
 [[nodiscard]] constexpr size_t size_of(DType dtype) {
-  return dtype == DType::i8 ? 1 : dtype == DType::bf16 ? 2 : 4;
+  switch (dtype) {
+    case DType::f8e4m3:
+    case DType::i8:
+      return 1;
+    case DType::bf16:
+      return 2;
+    case DType::f32:
+    case DType::i32:
+      break;
+  }
+  return 4;
 }
 
 /// Up to five extents, outermost first.

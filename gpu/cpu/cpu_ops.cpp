@@ -7,6 +7,7 @@
 #include "gpu/cpu/aligned_buffer.hpp"
 #include "gpu/cpu/attention.hpp"
 #include "gpu/cpu/conv_module.hpp"
+#include "gpu/cpu/decoder_attention.hpp"
 #include "gpu/cpu/fbank.hpp"
 #include "gpu/cpu/indexing.hpp"
 #include "gpu/cpu/layer_norm.hpp"
@@ -117,6 +118,30 @@ class CpuOps final : public Ops {
   void index_fill(const TensorView& tensor, int axis, std::span<const int32_t> indices,
                   double value) override {
     cpu::index_fill(tensor, axis, indices, value);
+  }
+
+  void append_decoder_kv(const BatchLayout& layout, const DecoderKv& kv,
+                         const TensorView& keys_values) override {
+    cpu::append_decoder_kv(layout, kv, keys_values);
+  }
+
+  void decoder_self_attention(const BatchLayout& layout, const DecoderKv& kv, const TensorView& qkv,
+                              const TensorView& out) override {
+    const auto head_dim = static_cast<int>(kv.k.shape[3]);
+    cpu::decoder_self_attention(layout, kv, qkv, out,
+                                scratch(cpu::decoder_attention_scratch_floats(head_dim)));
+  }
+
+  void decoder_cross_attention(const BatchLayout& layout, const DecoderKv& kv, const TensorView& queries,
+                               const TensorView& out) override {
+    const auto head_dim = static_cast<int>(kv.k.shape[3]);
+    cpu::decoder_cross_attention(layout, kv, queries, out,
+                                 scratch(cpu::decoder_attention_scratch_floats(head_dim)));
+  }
+
+  void copy(const TensorView& from, const TensorView& to) override {
+    assert(from.dtype == to.dtype && from.shape.elements() == to.shape.elements());
+    std::copy_n(from.data, from.bytes(), to.data);
   }
 
  private:

@@ -29,6 +29,9 @@ class HostOps final : public Ops {
                   double value) override {
     cpu::index_fill(tensor, axis, indices, value);
   }
+  void copy(const TensorView& from, const TensorView& to) override {
+    std::copy_n(from.data, from.bytes(), to.data);
+  }
 
   Tensor upload(const TensorView&) override { std::abort(); }
   void reserve(int, int) override { std::abort(); }
@@ -67,6 +70,15 @@ class HostOps final : public Ops {
     std::abort();
   }
   void log_softmax_top_k(const TensorView&, int, const TensorView&, const TensorView&) override {
+    std::abort();
+  }
+  void append_decoder_kv(const BatchLayout&, const DecoderKv&, const TensorView&) override { std::abort(); }
+  void decoder_self_attention(const BatchLayout&, const DecoderKv&, const TensorView&,
+                              const TensorView&) override {
+    std::abort();
+  }
+  void decoder_cross_attention(const BatchLayout&, const DecoderKv&, const TensorView&,
+                               const TensorView&) override {
     std::abort();
   }
 };
