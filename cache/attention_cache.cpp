@@ -31,6 +31,11 @@ AttentionCacheManager::AttentionCacheManager(BlockPool& pool, const CacheConfig&
         fmt::format("AttentionCacheManager: block_size_frames = {}, expected {} as in the pool",
                     config_.block_size_frames, pool_.config().block_size_frames));
   }
+  if (pool_.dtype() == DType::f8e4m3) {
+    throw std::invalid_argument(
+        "AttentionCacheManager: the pool stores fp8_e4m3, which is for a decoder's K/V; expected f32 or "
+        "bf16");
+  }
 }
 
 bool AttentionCacheManager::can_admit() const {

@@ -23,7 +23,8 @@ namespace tutti {
 /// else allocates from the pool. Nothing allocates memory after construction.
 class AttentionCacheManager {
  public:
-  /// Throws std::invalid_argument for a config that does not validate, or whose block size is not the pool's.
+  /// Throws std::invalid_argument for a config that does not validate, or whose block size is not the pool's,
+  /// and for a pool in fp8_e4m3, which only a decoder's attention reads.
   AttentionCacheManager(BlockPool& pool, const CacheConfig& config);
 
   /// Whether one more stream's blocks can be reserved: bounded history whole, or its share of the pool.

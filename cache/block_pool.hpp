@@ -10,17 +10,20 @@
 
 namespace tutti {
 
-/// Bytes one physical block takes over all layers: 2 (K and V) x layers x block x heads x head_dim x element.
+/// Bytes one physical block takes over all layers: 2 (K and V) x layers x block x heads x head_dim x element,
+/// and in f8e4m3 as many vectors' scales of 4 bytes.
 [[nodiscard]] int64_t bytes_per_kv_block(const CacheConfig& config, DType dtype);
 
 /// The preallocated K and V of every stream of one device, (layers, blocks, block_size, n_kv_head, head_dim)
-/// each, and the list of blocks nobody owns. Only its owner thread touches it.
+/// each, and the list of blocks nobody owns. Only its owner thread touches it. In f8e4m3 each vector of
+/// head_dim values has an f32 scale, in (layers, blocks, block_size, n_kv_head) of their own.
 ///
 /// The list is a stack: the blocks freed last are handed out first, while they are still in the CPU's cache.
 /// A block keeps what its last owner wrote; a reader goes by cache_seqlens and never looks past it.
 class BlockPool {
  public:
-  /// Throws std::invalid_argument for a config that does not validate, or a dtype that is not f32 or bf16.
+  /// Throws std::invalid_argument for a config that does not validate, or a dtype that is not f32, bf16
+  /// or f8e4m3.
   BlockPool(const CacheConfig& config, Ops& ops, DType dtype = DType::f32);
 
   /// Fills `blocks`. Throws PoolExhausted (requested vs free) and changes nothing when there are not enough.
@@ -33,10 +36,13 @@ class BlockPool {
   [[nodiscard]] int num_free() const { return static_cast<int>(free_.size()); }
   /// As validated.
   [[nodiscard]] const CacheConfig& config() const { return config_; }
+  [[nodiscard]] DType dtype() const { return k_pool_.view().dtype; }
 
   struct KvView {
     TensorView k;
     TensorView v;
+    TensorView k_scales{};  ///< as K without its last axis; empty but in f8e4m3
+    TensorView v_scales{};
   };
   /// (blocks, block_size, n_kv_head, head_dim). Throws std::out_of_range for a layer the model does not have.
   [[nodiscard]] KvView get_kv_view(int layer) const;
@@ -49,6 +55,8 @@ class BlockPool {
   CacheConfig config_;
   Tensor k_pool_;
   Tensor v_pool_;
+  Tensor k_scales_;
+  Tensor v_scales_;
   std::vector<int32_t> free_;
   std::vector<bool> is_free_;
 };

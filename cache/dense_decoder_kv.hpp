@@ -45,6 +45,8 @@ class DenseDecoderKv final : public DecoderKvBatch {
   [[nodiscard]] size_t bytes() const;
 
  private:
+  void require_count(const char* where, size_t count) const;
+  [[nodiscard]] int32_t take_row();
   void copy_row(const DenseDecoderKv& from, int32_t from_row, int32_t to_row, int tokens);
 
   DecoderKvConfig config_;

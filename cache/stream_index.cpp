@@ -4,7 +4,7 @@
 
 namespace tutti {
 
-StreamIndex::StreamIndex(int capacity) {
+StreamIndex::StreamIndex(int capacity, const char* what) : what_(what) {
   if (capacity < 1) {
     throw std::invalid_argument(fmt::format("StreamIndex: capacity {}, expected at least 1", capacity));
   }
@@ -16,9 +16,10 @@ StreamIndex::StreamIndex(int capacity) {
 }
 
 int StreamIndex::insert(const char* where, StreamId id) {
-  if (contains(id)) throw std::invalid_argument(fmt::format("{}: stream {} is already allocated", where, id));
+  if (contains(id))
+    throw std::invalid_argument(fmt::format("{}: {} {} is already allocated", where, what_, id));
   if (spare_.empty()) {
-    throw PoolExhausted(fmt::format("{}: requested 1 stream, 0 of {} are free", where, capacity()));
+    throw PoolExhausted(fmt::format("{}: requested 1 {}, 0 of {} are free", where, what_, capacity()));
   }
   spare_.back().key() = id;
   const int row = spare_.back().mapped();
@@ -35,7 +36,7 @@ int StreamIndex::erase(const char* where, StreamId id) {
 
 int StreamIndex::at(const char* where, StreamId id) const {
   const auto found = rows_.find(id);
-  if (found == rows_.end()) throw UnknownStream(where, id);
+  if (found == rows_.end()) throw UnknownStream(where, id, what_);
   return found->second;
 }
 

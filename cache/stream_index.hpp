@@ -11,7 +11,8 @@ namespace tutti {
 /// their row from stream to stream, so that opening and closing streams allocates nothing.
 class StreamIndex {
  public:
-  explicit StreamIndex(int capacity);
+  /// `what` names in messages what an id stands for.
+  explicit StreamIndex(int capacity, const char* what = "stream");
 
   /// Returns the id's row: the one closed last. `where` names the caller in the messages.
   /// Throws std::invalid_argument for a duplicate, PoolExhausted when no row is free.
@@ -28,6 +29,7 @@ class StreamIndex {
 
  private:
   using Rows = std::unordered_map<StreamId, int>;
+  const char* what_;
   Rows rows_;
   std::vector<Rows::node_type> spare_;
 };
