@@ -38,6 +38,41 @@ void read_encoder(JsonSection encoder, ConformerSpec& spec) {
   }
 }
 
+void read_decoder(JsonSection section, ConformerSpec& spec) {
+  DecoderSpec& decoder = spec.decoder.emplace();
+  decoder.bidirectional = section.one_of("type", {"transformer", "bitransformer"}) == "bitransformer";
+  decoder.num_blocks = section.integer("num_blocks", 1, limits::max_blocks);
+  if (decoder.bidirectional) {
+    decoder.reverse_num_blocks = section.integer("reverse_num_blocks", 0, limits::max_blocks);
+  }
+  decoder.attention_heads = section.integer("attention_heads", 1, limits::max_width);
+  decoder.linear_units = section.integer("linear_units", 1, limits::max_width);
+  decoder.norm_eps = section.number("norm_eps", limits::min_norm_eps, limits::max_norm_eps);
+  decoder.sos_id = section.integer("sos_id", 0, spec.vocab_size - 1);
+  decoder.eos_id = section.integer("eos_id", 0, spec.vocab_size - 1);
+  decoder.ctc_weight = section.number("ctc_weight", 0, limits::max_ctc_weight);
+  if (decoder.bidirectional) decoder.reverse_weight = section.number("reverse_weight", 0, 1);
+  section.refuse_others();
+  if (const auto misfit = limits::find_misfit(decoder, spec)) {
+    section.refuse(misfit->key, misfit->value, misfit->accepted);
+  }
+}
+
+void write_decoder(JsonWriter& json, const DecoderSpec& decoder) {
+  json.key("decoder").begin_object();
+  json.key("type").string(decoder.bidirectional ? "bitransformer" : "transformer");
+  json.key("num_blocks").integer(decoder.num_blocks);
+  if (decoder.bidirectional) json.key("reverse_num_blocks").integer(decoder.reverse_num_blocks);
+  json.key("attention_heads").integer(decoder.attention_heads);
+  json.key("linear_units").integer(decoder.linear_units);
+  json.key("norm_eps").number(decoder.norm_eps);
+  json.key("sos_id").integer(decoder.sos_id);
+  json.key("eos_id").integer(decoder.eos_id);
+  json.key("ctc_weight").number(decoder.ctc_weight);
+  if (decoder.bidirectional) json.key("reverse_weight").number(decoder.reverse_weight);
+  json.end_object();
+}
+
 void read_fbank(JsonSection section, FbankOptions& fbank) {
   fbank.sample_rate = section.integer("sample_rate", limits::sample_rate, limits::sample_rate);
   const float nyquist = static_cast<float>(fbank.sample_rate) / 2;
@@ -68,6 +103,7 @@ BundleConfig read_bundle_config(const std::filesystem::path& file) {
   read_encoder(root.section("encoder"), config.spec);
   config.spec.vocab_size = root.integer("vocab_size", 1, limits::max_vocabulary);
   config.spec.blank_id = root.integer("blank_id", 0, config.spec.vocab_size - 1);
+  if (root.contains("decoder")) read_decoder(root.section("decoder"), config.spec);
   read_fbank(root.section("fbank"), config.spec.fbank);
   root.refuse_others();
   return config;
@@ -91,6 +127,7 @@ std::string render_bundle_config(const BundleConfig& config) {
   json.end_object();
   json.key("vocab_size").integer(spec.vocab_size);
   json.key("blank_id").integer(spec.blank_id);
+  if (spec.decoder) write_decoder(json, *spec.decoder);
   json.key("fbank").begin_object();
   json.key("sample_rate").integer(spec.fbank.sample_rate);
   json.key("frame_length_ms").integer(spec.fbank.frame_length_ms);

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "config/result.hpp"
 #include "model/global_cmvn.hpp"
 #include "model/input_file.hpp"
@@ -41,6 +43,22 @@ void check_vocabulary(const std::filesystem::path& directory, Checkpoint& checkp
   (void)checkpoint.weights.take("ctc.ctc_lo.weight", {units, spec.output_size});
 }
 
+/// Models are also trained or handed on without the decoder that their configuration describes.
+void complete_decoder(const std::filesystem::path& directory, Checkpoint& checkpoint) {
+  auto& decoder = checkpoint.spec.decoder;
+  if (!decoder) return;
+  const std::string first = decoder->bidirectional ? "decoder.left_decoder." : "decoder.";
+  if (!checkpoint.weights.contains(first + "embed.0.weight")) return decoder.reset();
+  const int vocabulary = checkpoint.spec.vocab_size;
+  for (auto [key, id] : {std::pair("<sos>", &decoder->sos_id), std::pair("<eos>", &decoder->eos_id)}) {
+    if (*id < 0) *id = vocabulary - 1;
+    if (*id >= vocabulary) {
+      throw SetupError(fmt::format("{}: tokenizer_conf.special_tokens.{} is {}; accepted: an id below {}",
+                                   (directory / "train.yaml").string(), key, *id, vocabulary));
+    }
+  }
+}
+
 /// Checkpoints often hold the path of the machine they were trained on: then the file of that name beside
 /// them.
 std::filesystem::path find_cmvn(const std::filesystem::path& directory, const std::filesystem::path& stated) {
@@ -75,6 +93,7 @@ Checkpoint load_wenet_checkpoint(const std::filesystem::path& directory) {
       .units = std::move(units),
   };
   check_vocabulary(directory, checkpoint);
+  complete_decoder(directory, checkpoint);
   complete_cmvn(directory, config, checkpoint.weights);
   return checkpoint;
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -8,6 +9,22 @@
 #include "model/weights.hpp"
 
 namespace tutti {
+
+/// The attention decoder that rescores what the CTC head proposes: WeNet's transformer (U2) or bitransformer
+/// (U2++), which has a second decoder that reads a hypothesis from its end.
+struct DecoderSpec {
+  bool bidirectional = false;
+  int num_blocks = 6;
+  int reverse_num_blocks = 0;  ///< of the second decoder
+  int attention_heads = 4;
+  int linear_units = 2048;
+  float norm_eps = 1e-5F;
+  int sos_id = -1;  ///< the token before a hypothesis
+  int eos_id = -1;  ///< the token after it
+  // How a hypothesis is scored, unless the server is told otherwise (decode/rescoring.hpp).
+  float ctc_weight = 0.5F;
+  float reverse_weight = 0;
+};
 
 /// What a streaming U2 / U2++ Conformer with a CTC head is made of.
 struct ConformerSpec {
@@ -21,6 +38,7 @@ struct ConformerSpec {
   int blank_id = 0;
   FbankOptions fbank;
   float norm_eps = 1e-5F;
+  std::optional<DecoderSpec> decoder;  ///< none when the model has none that can be run
 };
 
 /// A model directory in memory.

@@ -43,8 +43,12 @@ void JsonSection::refuse(const std::string& why) const {
   throw SetupError(fmt::format("{}: {}", file_, why));
 }
 
+void JsonSection::know(std::string_view key) {
+  if (std::ranges::find(known_, key) == known_.end()) known_.push_back(key);
+}
+
 simdjson::dom::element JsonSection::find(std::string_view key, std::string_view accepted) {
-  known_.push_back(key);
+  know(key);
   simdjson::dom::element value;
   if (object_[key].get(value)) {
     refuse(fmt::format("{}{} is missing; accepted: {}", path_, key, accepted));
@@ -58,6 +62,11 @@ T JsonSection::member(std::string_view key, std::string_view accepted) {
   T converted{};
   if (value.get(converted)) refuse(key, simdjson::minify(value), accepted);
   return converted;
+}
+
+bool JsonSection::contains(std::string_view key) {
+  know(key);
+  return object_[key].error() == simdjson::SUCCESS;
 }
 
 JsonSection JsonSection::section(std::string_view key) {

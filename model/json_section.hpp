@@ -9,8 +9,9 @@
 
 namespace tutti {
 
-/// A JSON object whose members are all known by name. Every accessor throws SetupError naming the file, the
-/// path of the key, and what is accepted, when the member is missing or of another kind. Keys are literals.
+/// A JSON object whose members are all known by name. Every other accessor throws SetupError naming the file,
+/// the path of the key, and what is accepted, when the member is missing or of another kind. Keys are
+/// literals.
 class JsonSection {
  public:
   /// `object` lives as long as its parser. Refuses a key that appears twice.
@@ -18,6 +19,8 @@ class JsonSection {
   /// Reads and parses the file. The section lives as long as `parser` and until its next use.
   [[nodiscard]] static JsonSection load(const std::string& file, simdjson::dom::parser& parser);
 
+  /// For a member that may be left out.
+  [[nodiscard]] bool contains(std::string_view key);
   [[nodiscard]] JsonSection section(std::string_view key);
   [[nodiscard]] std::string text(std::string_view key);
   [[nodiscard]] std::string one_of(std::string_view key, std::initializer_list<std::string_view> accepted);
@@ -32,6 +35,7 @@ class JsonSection {
  private:
   template <class T>
   [[nodiscard]] T member(std::string_view key, std::string_view accepted);
+  void know(std::string_view key);
   [[nodiscard]] simdjson::dom::element find(std::string_view key, std::string_view accepted);
 
   std::string file_;

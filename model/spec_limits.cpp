@@ -15,4 +15,10 @@ std::optional<Misfit> find_misfit(const ConformerSpec& spec) {
   return std::nullopt;
 }
 
+std::optional<Misfit> find_misfit(const DecoderSpec& decoder, const ConformerSpec& spec) {
+  if (spec.output_size % decoder.attention_heads == 0) return std::nullopt;
+  return Misfit{"attention_heads", std::to_string(decoder.attention_heads),
+                fmt::format("a divisor of the encoder's output_size, {}", spec.output_size)};
+}
+
 }  // namespace tutti::limits

@@ -19,6 +19,8 @@ inline constexpr int max_frame_ms = 200;
 inline constexpr int sample_rate = 16000;
 inline constexpr float min_norm_eps = 1e-12F;
 inline constexpr float max_norm_eps = 1;
+inline constexpr float max_ctc_weight = 100;
+inline constexpr float default_reverse_weight = 0.3F;  // of a model with a second decoder
 
 /// A value that does not go with the others.
 struct Misfit {
@@ -29,5 +31,6 @@ struct Misfit {
 
 /// The first misfit among numbers that each lie within the limits.
 [[nodiscard]] std::optional<Misfit> find_misfit(const ConformerSpec& spec);
+[[nodiscard]] std::optional<Misfit> find_misfit(const DecoderSpec& decoder, const ConformerSpec& spec);
 
 }  // namespace tutti::limits

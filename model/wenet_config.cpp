@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <optional>
+
 #include "model/spec_limits.hpp"
 #include "model/yaml_section.hpp"
 
@@ -31,6 +33,14 @@ void check_streaming(const YamlSection& encoder) {
   }
 }
 
+std::optional<float> read_number(const YamlSection& section, const std::string& key, float low, float high) {
+  const auto number = section.number(key);
+  if (number && !(*number >= low && *number <= high)) {
+    section.refuse(key, std::to_string(*number), fmt::format("a number from {} to {}", low, high));
+  }
+  return number;
+}
+
 void read_encoder(const YamlSection& encoder, ConformerSpec& spec) {
   spec.num_blocks = encoder.required_integer("num_blocks", 1, limits::max_blocks);
   spec.output_size = encoder.required_integer("output_size", 2, limits::max_width);
@@ -39,12 +49,8 @@ void read_encoder(const YamlSection& encoder, ConformerSpec& spec) {
   spec.cnn_module_kernel = encoder.integer("cnn_module_kernel", 1, limits::max_kernel).value_or(15);
   spec.batch_norm =
       encoder.one_of("cnn_module_norm", "batch_norm", {"layer_norm", "batch_norm"}) == "batch_norm";
-  const double eps = encoder.number("norm_eps").value_or(spec.norm_eps);
-  if (!(eps >= limits::min_norm_eps && eps <= limits::max_norm_eps)) {
-    encoder.refuse("norm_eps", std::to_string(eps),
-                   fmt::format("a number from {} to {}", limits::min_norm_eps, limits::max_norm_eps));
-  }
-  spec.norm_eps = static_cast<float>(eps);
+  spec.norm_eps =
+      read_number(encoder, "norm_eps", limits::min_norm_eps, limits::max_norm_eps).value_or(spec.norm_eps);
   if (const auto misfit = limits::find_misfit(spec)) {
     encoder.refuse(misfit->key, misfit->value, misfit->accepted);
   }
@@ -77,6 +83,45 @@ void read_vocabulary(const YamlSection& root, ConformerSpec& spec) {
   spec.blank_id = root.section("ctc_conf").integer("ctc_blank_id", 0, limits::max_vocabulary).value_or(0);
 }
 
+// A decoder of another kind is no reason to refuse a model whose CTC head is enough for all but rescoring.
+bool is_supported(const YamlSection& root, const YamlSection& decoder) {
+  const auto type = root.text("decoder");
+  const auto usual = [&decoder](const char* key, bool fallback, bool wanted) {
+    return decoder.boolean(key).value_or(fallback) == wanted;
+  };
+  return (type == "transformer" || type == "bitransformer") &&
+         decoder.text("input_layer").value_or("embed") == "embed" &&
+         decoder.text("activation_type").value_or("relu") == "relu" &&
+         usual("normalize_before", true, true) && usual("use_output_layer", true, true) &&
+         usual("src_attention", true, true) && usual("concat_after", false, false);
+}
+
+std::optional<DecoderSpec> read_decoder(const YamlSection& root, const ConformerSpec& spec) {
+  const YamlSection decoder = root.section("decoder_conf");
+  if (!is_supported(root, decoder)) return std::nullopt;
+  DecoderSpec read;
+  read.bidirectional = root.text("decoder") == "bitransformer";
+  read.num_blocks = decoder.integer("num_blocks", 1, limits::max_blocks).value_or(read.num_blocks);
+  read.attention_heads =
+      decoder.integer("attention_heads", 1, limits::max_width).value_or(read.attention_heads);
+  read.linear_units = decoder.integer("linear_units", 1, limits::max_width).value_or(read.linear_units);
+  read.norm_eps =
+      read_number(decoder, "norm_eps", limits::min_norm_eps, limits::max_norm_eps).value_or(read.norm_eps);
+  if (read.bidirectional) {
+    read.reverse_num_blocks = decoder.integer("r_num_blocks", 0, limits::max_blocks).value_or(0);
+    // The share of the second decoder in training is its share in scoring. (ctc_weight there weighs losses.)
+    read.reverse_weight = read_number(root.section("model_conf"), "reverse_weight", 0, 1)
+                              .value_or(limits::default_reverse_weight);
+  }
+  const YamlSection special = root.section("tokenizer_conf").section("special_tokens");
+  read.sos_id = special.integer("<sos>", 0, limits::max_vocabulary).value_or(-1);
+  read.eos_id = special.integer("<eos>", 0, limits::max_vocabulary).value_or(-1);
+  if (const auto misfit = limits::find_misfit(read, spec)) {
+    decoder.refuse(misfit->key, misfit->value, misfit->accepted);
+  }
+  return read;
+}
+
 std::string read_cmvn_file(const YamlSection& root) {
   for (const YamlSection& section : {root.section("cmvn_conf"), root}) {
     section.require("is_json_cmvn", true, true);
@@ -96,6 +141,7 @@ WenetConfig load_wenet_config(const std::filesystem::path& file) {
   read_encoder(encoder, config.spec);
   read_features(root, config.spec.fbank);
   read_vocabulary(root, config.spec);
+  config.spec.decoder = read_decoder(root, config.spec);
   config.cmvn_file = read_cmvn_file(root);
   return config;
 }

@@ -9,7 +9,8 @@ namespace tutti {
 /// What Tutti needs of a WeNet train.yaml, in its current layout or the one before tokenizer_conf and
 /// cmvn_conf.
 struct WenetConfig {
-  ConformerSpec spec;               ///< vocab_size is 0 when the file does not state one
+  /// vocab_size is 0, and the decoder's sos_id and eos_id are -1, when the file does not state them.
+  ConformerSpec spec;
   std::filesystem::path cmvn_file;  ///< as written; "global_cmvn" when not stated
 };
 

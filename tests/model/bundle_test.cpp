@@ -92,6 +92,11 @@ class Bundle : public ::testing::Test {
   TempDirectory directory_;
 };
 
+auto described(const DecoderSpec& d) {
+  return std::tuple(d.bidirectional, d.num_blocks, d.reverse_num_blocks, d.attention_heads, d.linear_units,
+                    d.norm_eps, d.sos_id, d.eos_id, d.ctc_weight, d.reverse_weight);
+}
+
 TEST_F(Bundle, ReadsBackAsWhatItWasMadeOf) {
   const Checkpoint read = load_bundle(written_->path() / "fp32");
   EXPECT_EQ(read.name, "conformer-u2pp-tiny");
@@ -106,6 +111,7 @@ TEST_F(Bundle, ReadsBackAsWhatItWasMadeOf) {
                        a.fbank.num_mel_bins, a.fbank.low_freq, a.fbank.high_freq, a.fbank.preemphasis),
             std::tuple(b.fbank.sample_rate, b.fbank.frame_length_ms, b.fbank.frame_shift_ms,
                        b.fbank.num_mel_bins, b.fbank.low_freq, b.fbank.high_freq, b.fbank.preemphasis));
+  EXPECT_EQ(described(read.spec.decoder.value()), described(source_->spec.decoder.value()));
   const TensorViewMap source = source_->weights.views();
   const TensorViewMap tensors = read.weights.views();
   EXPECT_EQ(summary_.tensors, tensors.size());
@@ -270,6 +276,24 @@ TEST_F(Bundle, RefusesValuesOutOfRange) {
   expect_config_refused("\"high_freq\": 0", "\"high_freq\": 10", "mel filters from 20 to 10 Hz");
   expect_config_refused("\"name\": \"conformer-u2pp-tiny\"", "\"name\": \"\"",
                         "name is ''; accepted: 1 to 128 bytes without control characters");
+}
+
+TEST_F(Bundle, RefusesADecoderThatDoesNotFit) {
+  expect_config_refused("\"type\": \"bitransformer\"", "\"type\": \"lstm\"",
+                        "decoder.type is 'lstm'; accepted: \"transformer\", \"bitransformer\"");
+  expect_config_refused("\"type\": \"bitransformer\"", "\"type\": \"transformer\"",
+                        "decoder.'reverse_num_blocks' is not known");
+  expect_config_refused("\"eos_id\": 2", "\"eos_id\": 40",
+                        "decoder.eos_id is '40'; accepted: a whole number from 0 to 39");
+  expect_config_refused("\"reverse_weight\": 0.3", "\"reverse_weight\": 1.5",
+                        "decoder.reverse_weight is '1.5'");
+}
+
+TEST_F(Bundle, MayHaveNoDecoder) {
+  Checkpoint checkpoint = *source_;
+  checkpoint.spec.decoder.reset();
+  (void)save_bundle(directory_.path() / "plain", checkpoint, WeightType::fp32);
+  EXPECT_FALSE(load_bundle(directory_.path() / "plain").spec.decoder.has_value());
 }
 
 TEST_F(Bundle, RefusesAVocabularyOfAnotherSize) {

@@ -57,6 +57,20 @@ TEST(WenetCheckpoint, LoadsTheSourceOfTheBundledModel) {
   EXPECT_TRUE(checkpoint.weights.contains("encoder.global_cmvn.istd"));
 }
 
+TEST(WenetCheckpoint, NamesTheTokensThatTheDecodersBeginAndEndWith) {
+  const auto stated = load_wenet_checkpoint(test_data / "conformer-u2pp-tiny").spec.decoder.value();
+  EXPECT_TRUE(stated.bidirectional);
+  EXPECT_EQ(stated.sos_id, 2);
+  EXPECT_EQ(stated.eos_id, 2);
+  EXPECT_EQ(stated.reverse_weight, 0.3F);
+  const auto last = load_wenet_checkpoint(test_data / "conformer-bn-tiny").spec.decoder.value();
+  EXPECT_FALSE(last.bidirectional);
+  EXPECT_EQ(last.sos_id, 39);
+  EXPECT_EQ(last.eos_id, 39);
+  EXPECT_EQ(last.reverse_weight, 0);
+  EXPECT_FALSE(load_wenet_checkpoint(test_data / "tutti-en-mini").spec.decoder.has_value());
+}
+
 /// A directory that can be spoilt file by file: the small model's text files, and weights of the CTC head
 /// alone.
 class WenetDirectory : public ::testing::Test {
@@ -133,6 +147,19 @@ TEST_F(WenetDirectory, RefusesVocabulariesThatDisagree) {
   expect_refused("final.pt: 'ctc.ctc_lo.weight' has shape 41x64; 40x64 is expected");
   directory_.write("units.txt", "a 0\nb 1\n");
   expect_refused("units.txt: has 2 units; output_dim of train.yaml is 40");
+}
+
+TEST_F(WenetDirectory, HasNoDecoderWhereItsWeightsAreLeftOut) {
+  EXPECT_FALSE(load().spec.decoder.has_value());
+  write_weights(40, {"decoder.embed.0.weight"});
+  EXPECT_TRUE(load().spec.decoder.has_value());
+}
+
+TEST_F(WenetDirectory, RefusesDecoderTokensOutsideTheVocabulary) {
+  write_weights(40, {"decoder.embed.0.weight"});
+  directory_.write("train.yaml", read_bytes(directory_.path() / "train.yaml") +
+                                     "tokenizer_conf: {special_tokens: {<eos>: 40}}\n");
+  expect_refused("train.yaml: tokenizer_conf.special_tokens.<eos> is 40; accepted: an id below 40");
 }
 
 TEST_F(WenetDirectory, RefusesABlankOutsideTheVocabulary) {

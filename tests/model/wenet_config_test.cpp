@@ -94,6 +94,56 @@ TEST_F(WenetTrainYaml, TreatsNullAsAbsent) {
             "global_cmvn");
 }
 
+TEST_F(WenetTrainYaml, ReadsATransformerDecoder) {
+  const auto decoder = load(std::string(minimal) +
+                            "decoder: transformer\ndecoder_conf: {num_blocks: 3, attention_heads: 8, "
+                            "linear_units: 256}\nmodel_conf: {ctc_weight: 0.3, reverse_weight: 0.4}\n")
+                           .spec.decoder.value();
+  EXPECT_FALSE(decoder.bidirectional);
+  EXPECT_EQ(decoder.num_blocks, 3);
+  EXPECT_EQ(decoder.reverse_num_blocks, 0);
+  EXPECT_EQ(decoder.attention_heads, 8);
+  EXPECT_EQ(decoder.linear_units, 256);
+  EXPECT_EQ(decoder.sos_id, -1);
+  EXPECT_EQ(decoder.eos_id, -1);
+  EXPECT_EQ(decoder.ctc_weight, 0.5F);
+  EXPECT_EQ(decoder.reverse_weight, 0);
+}
+
+TEST_F(WenetTrainYaml, ReadsABidirectionalDecoder) {
+  const std::string text =
+      std::string(minimal) +
+      "decoder: bitransformer\ndecoder_conf: {num_blocks: 3, r_num_blocks: 2, norm_eps: 0.001}\n"
+      "tokenizer_conf: {special_tokens: {<sos>: 2, <eos>: 3}}\n";
+  const auto decoder = load(text).spec.decoder.value();
+  EXPECT_TRUE(decoder.bidirectional);
+  EXPECT_EQ(decoder.num_blocks, 3);
+  EXPECT_EQ(decoder.reverse_num_blocks, 2);
+  EXPECT_EQ(decoder.norm_eps, 0.001F);
+  EXPECT_EQ(decoder.sos_id, 2);
+  EXPECT_EQ(decoder.eos_id, 3);
+  EXPECT_EQ(decoder.reverse_weight, 0.3F);
+  EXPECT_EQ(load(text + "model_conf: {reverse_weight: 0.4}\n").spec.decoder->reverse_weight, 0.4F);
+}
+
+TEST_F(WenetTrainYaml, TakesADecoderThatCannotBeRunForNone) {
+  for (const char* decoder :
+       {"", "decoder: other\n", "decoder: transformer\ndecoder_conf: {normalize_before: false}\n",
+        "decoder: transformer\ndecoder_conf: {activation_type: gelu}\n",
+        "decoder: transformer\ndecoder_conf: {input_layer: none}\n"}) {
+    EXPECT_FALSE(load(std::string(minimal) + decoder).spec.decoder.has_value()) << decoder;
+  }
+}
+
+TEST_F(WenetTrainYaml, RefusesDecoderNumbersOutOfRange) {
+  const std::string decoder = std::string(minimal) + "decoder: bitransformer\n";
+  expect_refused(decoder + "decoder_conf: {attention_heads: 3}\n",
+                 "decoder_conf.attention_heads is '3'; accepted: a divisor of the encoder's output_size, 64");
+  expect_refused(decoder + "decoder_conf: {num_blocks: 0}\n", "decoder_conf.num_blocks is '0'");
+  expect_refused(decoder + "model_conf: {reverse_weight: 2}\n",
+                 "model_conf.reverse_weight is '2.000000'; accepted: a number from 0 to 1");
+}
+
 TEST_F(WenetTrainYaml, RefusesOtherEncodersWithWhatIsAccepted) {
   expect_refused(changed("encoder: conformer", "encoder: transformer"),
                  "encoder is 'transformer'; accepted: conformer");
