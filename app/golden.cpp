@@ -154,7 +154,8 @@ class GoldenStream {
     out_[pipe + ".greedy_tokens"] = integers(tokens);
     out_[pipe + ".greedy_times"] = integers(times);
 
-    const std::vector<CtcHypothesis> nbest = beam_.nbest(*beam_state_);
+    std::vector<CtcHypothesis> nbest;
+    nbest.resize(beam_.write_nbest(*beam_state_, nbest));
     size_t longest = 0;
     for (const CtcHypothesis& h : nbest) longest = std::max(longest, h.tokens.size());
     const auto rows = static_cast<int64_t>(nbest.size());

@@ -25,6 +25,12 @@ struct CtcToken {
   bool operator==(const CtcToken&) const = default;
 };
 
+/// One entry of an n-best list.
+struct CtcHypothesis {
+  std::vector<CtcToken> tokens;
+  double score = 0;  ///< log of the summed probability of all alignments that the search kept
+};
+
 /// Decoder state of one stream, reused across streams by CtcStateCacheManager.
 class CtcState {
  public:
@@ -43,6 +49,9 @@ class CtcDecoder {
   virtual void decode_chunk(CtcState& state, const CtcFrames& frames) const = 0;
   /// The best hypothesis so far. Valid until the next call with this state.
   [[nodiscard]] virtual std::span<const CtcToken> best(const CtcState& state) const = 0;
+  /// Replaces the first entries of `hypotheses` by all that the search still considers, best first, and
+  /// returns how many there are, at least one; entries beyond keep their capacity.
+  virtual size_t write_nbest(const CtcState& state, std::vector<CtcHypothesis>& hypotheses) const = 0;
   /// Frames decoded since the last reset.
   [[nodiscard]] virtual int64_t frames(const CtcState& state) const = 0;
   /// Closes the segment: the last partial hypothesis becomes the final one.
@@ -61,6 +70,7 @@ class CtcGreedyDecoder final : public CtcDecoder {
   void reset_state(CtcState& state) const override;
   void decode_chunk(CtcState& state, const CtcFrames& frames) const override;
   [[nodiscard]] std::span<const CtcToken> best(const CtcState& state) const override;
+  size_t write_nbest(const CtcState& state, std::vector<CtcHypothesis>& hypotheses) const override;
   [[nodiscard]] int64_t frames(const CtcState& state) const override;
   [[nodiscard]] std::span<const CtcToken> finalize_stream(CtcState& state) const override;
 

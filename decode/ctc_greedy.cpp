@@ -10,6 +10,7 @@ namespace {
 struct GreedyState final : CtcState {
   std::vector<CtcToken> tokens;
   int64_t frames = 0;
+  double score = 0;      // of the one alignment
   int32_t last_id = 0;   // of the previous frame, blank included
   bool dropped = false;  // the run in progress found the state full
 };
@@ -30,6 +31,7 @@ void CtcGreedyDecoder::reset_state(CtcState& state) const {
   auto& s = static_cast<GreedyState&>(state);
   s.tokens.clear();
   s.frames = 0;
+  s.score = 0;
   s.last_id = blank_id_;
   s.dropped = false;
 }
@@ -40,6 +42,7 @@ void CtcGreedyDecoder::decode_chunk(CtcState& state, const CtcFrames& frames) co
     const int32_t id = frames.ids[static_cast<ptrdiff_t>(i) * frames.k];
     const float log_prob = frames.log_probs[static_cast<ptrdiff_t>(i) * frames.k];
     const auto frame = static_cast<int32_t>(s.frames++);
+    s.score += log_prob;
     const bool continues = id == s.last_id;
     s.last_id = id;
     if (id == blank_id_) continue;
@@ -56,6 +59,14 @@ void CtcGreedyDecoder::decode_chunk(CtcState& state, const CtcFrames& frames) co
 
 std::span<const CtcToken> CtcGreedyDecoder::best(const CtcState& state) const {
   return static_cast<const GreedyState&>(state).tokens;
+}
+
+size_t CtcGreedyDecoder::write_nbest(const CtcState& state, std::vector<CtcHypothesis>& hypotheses) const {
+  if (hypotheses.empty()) hypotheses.emplace_back();
+  const std::span<const CtcToken> tokens = best(state);
+  hypotheses.front().tokens.assign(tokens.begin(), tokens.end());
+  hypotheses.front().score = static_cast<const GreedyState&>(state).score;
+  return 1;
 }
 
 int64_t CtcGreedyDecoder::frames(const CtcState& state) const {

@@ -287,14 +287,17 @@ int64_t CtcPrefixBeamDecoder::frames(const CtcState& state) const { return beam_
 
 std::span<const CtcToken> CtcPrefixBeamDecoder::finalize_stream(CtcState& state) const { return best(state); }
 
-std::vector<CtcHypothesis> CtcPrefixBeamDecoder::nbest(const CtcState& state) const {
+size_t CtcPrefixBeamDecoder::write_nbest(const CtcState& state,
+                                         std::vector<CtcHypothesis>& hypotheses) const {
   const BeamState& beam = beam_state(state);
-  std::vector<CtcHypothesis> hypotheses;
-  for (const Entry& entry : beam.beam()) {
-    hypotheses.push_back({.tokens = {}, .score = entry.scores.total()});
-    beam.write_path(entry.scores.path(), entry.prefix, hypotheses.back().tokens);
+  const size_t count = beam.beam().size();
+  if (hypotheses.size() < count) hypotheses.resize(count);
+  for (size_t i = 0; i < count; ++i) {
+    const Entry& entry = beam.beam()[i];
+    hypotheses[i].score = entry.scores.total();
+    beam.write_path(entry.scores.path(), entry.prefix, hypotheses[i].tokens);
   }
-  return hypotheses;
+  return count;
 }
 
 }  // namespace tutti

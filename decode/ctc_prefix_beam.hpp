@@ -4,12 +4,6 @@
 
 namespace tutti {
 
-/// One entry of an n-best list.
-struct CtcHypothesis {
-  std::vector<CtcToken> tokens;
-  double score = 0;  ///< log of the summed probability of all alignments that the beam kept
-};
-
 /// CTC prefix beam search (Hannun et al. 2014, as WeNet's search.py has it): in each frame the `beam` best
 /// tokens extend the `beam` best prefixes; a prefix keeps the summed log-probability of its alignments that
 /// end in blank and of those that do not, in double. A token's frames are those of the prefix's single best
@@ -26,11 +20,10 @@ class CtcPrefixBeamDecoder final : public CtcDecoder {
   void reset_state(CtcState& state) const override;
   void decode_chunk(CtcState& state, const CtcFrames& frames) const override;
   [[nodiscard]] std::span<const CtcToken> best(const CtcState& state) const override;
+  /// All prefixes of the beam.
+  size_t write_nbest(const CtcState& state, std::vector<CtcHypothesis>& hypotheses) const override;
   [[nodiscard]] int64_t frames(const CtcState& state) const override;
   [[nodiscard]] std::span<const CtcToken> finalize_stream(CtcState& state) const override;
-
-  /// All prefixes of the beam, best first.
-  [[nodiscard]] std::vector<CtcHypothesis> nbest(const CtcState& state) const;
 
  private:
   int blank_id_;

@@ -36,6 +36,11 @@ class FakeDecoder final : public CtcDecoder {
   std::span<const CtcToken> best(const CtcState& state) const override {
     return static_cast<const State&>(state).tokens;
   }
+  size_t write_nbest(const CtcState& state, std::vector<CtcHypothesis>& hypotheses) const override {
+    hypotheses.resize(1);
+    hypotheses[0].tokens.assign(best(state).begin(), best(state).end());
+    return 1;
+  }
   int64_t frames(const CtcState& state) const override { return std::ssize(best(state)); }
   std::span<const CtcToken> finalize_stream(CtcState& state) const override { return best(state); }
 

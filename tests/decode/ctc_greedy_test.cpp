@@ -109,6 +109,20 @@ TEST(CtcGreedyDecoder, TokensPastItsCapAreDroppedWholeAndFramesStillCount) {
   EXPECT_EQ(decoder.frames(*state), 5);
 }
 
+TEST(CtcGreedyDecoder, ItsNBestListIsItsOneHypothesisWithTheScoreOfItsAlignment) {
+  const CtcGreedyDecoder decoder(blank, 10);
+  const auto state = decoder.create_state();
+  decoder.decode_chunk(*state, frames_of({1, 1, 0, 2}, {-0.5F, -0.25F, -1.0F, -0.125F}));
+  std::vector<CtcHypothesis> hypotheses;
+  ASSERT_EQ(decoder.write_nbest(*state, hypotheses), 1U);
+  EXPECT_EQ(hypotheses[0].tokens, std::vector(decoder.best(*state).begin(), decoder.best(*state).end()));
+  EXPECT_EQ(hypotheses[0].score, -1.875);
+  decoder.reset_state(*state);
+  ASSERT_EQ(decoder.write_nbest(*state, hypotheses), 1U);
+  EXPECT_TRUE(hypotheses[0].tokens.empty());
+  EXPECT_EQ(hypotheses[0].score, 0);
+}
+
 TEST(CtcGreedyDecoder, AnEmptyHypothesisIsLegal) {
   const CtcGreedyDecoder decoder(blank, 2);
   const auto state = decoder.create_state();

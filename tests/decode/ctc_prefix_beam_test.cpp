@@ -45,6 +45,12 @@ void decode(const CtcPrefixBeamDecoder& decoder, CtcState& state, const TopFrame
   }
 }
 
+std::vector<CtcHypothesis> nbest_of(const CtcPrefixBeamDecoder& decoder, const CtcState& state) {
+  std::vector<CtcHypothesis> hypotheses;
+  hypotheses.resize(decoder.write_nbest(state, hypotheses));
+  return hypotheses;
+}
+
 class CtcPrefixReference : public testing::TestWithParam<std::string> {};
 
 TEST_P(CtcPrefixReference, NBestTokensScoresAndViterbiTimesEqualTheReferenceHoweverTheFramesAreChunked) {
@@ -61,7 +67,7 @@ TEST_P(CtcPrefixReference, NBestTokensScoresAndViterbiTimesEqualTheReferenceHowe
   for (const int chunk : {1, 7, top.frames()}) {
     decoder.reset_state(*state);
     decode(decoder, *state, top, chunk);
-    const auto nbest = decoder.nbest(*state);
+    const auto nbest = nbest_of(decoder, *state);
     ASSERT_EQ(nbest.size(), static_cast<size_t>(lens.rows()));
     for (size_t i = 0; i < nbest.size(); ++i) {
       const auto row = static_cast<int64_t>(i);
@@ -122,11 +128,22 @@ TEST(CtcPrefixBeamDecoder, SumsEveryAlignmentOfAPrefix) {
   const CtcPrefixBeamDecoder decoder(0, CtcPrefixBeamDecoder::max_beam, frames);
   const auto state = decoder.create_state();
   decode(decoder, *state, TopFrames(log_probs, CtcPrefixBeamDecoder::max_beam), 2);
-  for (const CtcHypothesis& hypothesis : decoder.nbest(*state)) {
+  for (const CtcHypothesis& hypothesis : nbest_of(decoder, *state)) {
     std::vector<int32_t> prefix;
     for (const CtcToken& token : hypothesis.tokens) prefix.push_back(token.id);
     EXPECT_NEAR(std::exp(hypothesis.score), expected.at(prefix), 1e-6);
   }
+}
+
+TEST(CtcPrefixBeamDecoder, AnNBestListIsReusedAndItsFurtherEntriesAreKept) {
+  const CtcPrefixBeamDecoder decoder(0, 2, 4);
+  const auto state = decoder.create_state();
+  std::vector<CtcHypothesis> hypotheses(3, CtcHypothesis{.tokens = {{.id = 9}, {.id = 9}}, .score = 1});
+  ASSERT_EQ(decoder.write_nbest(*state, hypotheses), 1U);  // the empty prefix
+  EXPECT_TRUE(hypotheses[0].tokens.empty());
+  EXPECT_EQ(hypotheses[0].score, 0);
+  EXPECT_EQ(hypotheses.size(), 3U);
+  EXPECT_EQ(hypotheses[1].tokens.size(), 2U);
 }
 
 TEST(CtcPrefixBeamDecoder, AFullPrefixLivesOnWhenNoFrameOffersItBlankOrItsLastToken) {
@@ -152,7 +169,7 @@ TEST(CtcPrefixBeamDecoder, StaysWithinItsPoolsOverLongRandomSegmentsAndManyReset
     for (int64_t i = 0; i < 2000; ++i)
       log_probs.view().f32()[i] = -std::exponential_distribution<float>(0.5F)(random);
     decode(decoder, *state, TopFrames(log_probs, 8), 16);
-    for (const CtcHypothesis& hypothesis : decoder.nbest(*state)) {
+    for (const CtcHypothesis& hypothesis : nbest_of(decoder, *state)) {
       EXPECT_LE(hypothesis.tokens.size(), static_cast<size_t>(max_tokens));
       for (size_t i = 1; i < hypothesis.tokens.size(); ++i) {
         EXPECT_GT(hypothesis.tokens[i].first_frame, hypothesis.tokens[i - 1].last_frame);
