@@ -18,6 +18,7 @@ class TimedOps final : public ForwardingOps {
     fbank_kind,
     cmvn_kind,
     subsample_kind,
+    embedding_kind,
     linear_kind,
     layer_norm_kind,
     attention_kind,
@@ -28,7 +29,7 @@ class TimedOps final : public ForwardingOps {
     kinds,
   };
   static constexpr std::array<std::string_view, kinds> names{
-      "fbank",     "cmvn",         "subsample",   "linear",      "layer norm",
+      "fbank",     "cmvn",         "subsample",   "embedding",   "linear",           "layer norm",
       "attention", "conv context", "conv module", "log-softmax", "decoder attention"};
   using Seconds = std::array<double, kinds>;
 
@@ -49,6 +50,10 @@ class TimedOps final : public ForwardingOps {
     timed(subsample_kind,
           [&] { ForwardingOps::subsample(weights, feature_layout, features, layout, scale, out); });
   }
+  void embed_tokens(const TensorView& table, std::span<const int32_t> ids, const TensorView& positions,
+                    std::span<const int32_t> at, const TensorView& out) override {
+    timed(embedding_kind, [&] { ForwardingOps::embed_tokens(table, ids, positions, at, out); });
+  }
   void linear(const PackedLinear& weights, const TensorView& x, const Epilogue& epilogue,
               const TensorView& y) override {
     timed(linear_kind, [&] { ForwardingOps::linear(weights, x, epilogue, y); });
@@ -68,6 +73,9 @@ class TimedOps final : public ForwardingOps {
   void conv_module(const BatchLayout& layout, const TensorView& extended, const ConvModuleWeights& weights,
                    float eps, const TensorView& out) override {
     timed(conv_module_kind, [&] { ForwardingOps::conv_module(layout, extended, weights, eps, out); });
+  }
+  void pick(const TensorView& x, std::span<const int32_t> columns, std::span<float> values) override {
+    timed(log_softmax_kind, [&] { ForwardingOps::pick(x, columns, values); });
   }
   void log_softmax_top_k(const TensorView& logits, int k, const TensorView& ids,
                          const TensorView& values) override {

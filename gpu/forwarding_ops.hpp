@@ -38,6 +38,10 @@ class ForwardingOps : public Ops {
                  const TensorView& out) override {
     inner_->subsample(weights, feature_layout, features, layout, scale, out);
   }
+  void embed_tokens(const TensorView& table, std::span<const int32_t> ids, const TensorView& positions,
+                    std::span<const int32_t> at, const TensorView& out) override {
+    inner_->embed_tokens(table, ids, positions, at, out);
+  }
   void linear(const PackedLinear& weights, const TensorView& x, const Epilogue& epilogue,
               const TensorView& y) override {
     inner_->linear(weights, x, epilogue, y);
@@ -57,6 +61,9 @@ class ForwardingOps : public Ops {
   void conv_module(const BatchLayout& layout, const TensorView& extended, const ConvModuleWeights& weights,
                    float eps, const TensorView& out) override {
     inner_->conv_module(layout, extended, weights, eps, out);
+  }
+  void pick(const TensorView& x, std::span<const int32_t> columns, std::span<float> values) override {
+    inner_->pick(x, columns, values);
   }
   void log_softmax_top_k(const TensorView& logits, int k, const TensorView& ids,
                          const TensorView& values) override {

@@ -157,6 +157,12 @@ class Ops {
                          const TensorView& features, const BatchLayout& layout, float scale,
                          const TensorView& out) = 0;
 
+  /// out (rows, D) = table[ids[row]] + positions[at[row]], with a row of `table` (V, D) a token and a row of
+  /// `positions` (P, D) a place: what a decoder reads.
+  virtual void embed_tokens(const TensorView& table, std::span<const int32_t> ids,
+                            const TensorView& positions, std::span<const int32_t> at,
+                            const TensorView& out) = 0;
+
   /// y (rows, out) from x (rows, in). y must not overlap x.
   virtual void linear(const PackedLinear& weights, const TensorView& x, const Epilogue& epilogue,
                       const TensorView& y) = 0;
@@ -181,6 +187,9 @@ class Ops {
   /// D).
   virtual void conv_module(const BatchLayout& layout, const TensorView& extended,
                            const ConvModuleWeights& weights, float eps, const TensorView& out) = 0;
+
+  /// Copies one value of each row to host memory: values[row] = x[row][columns[row]].
+  virtual void pick(const TensorView& x, std::span<const int32_t> columns, std::span<float> values) = 0;
 
   /// Log-softmax in place over (rows, V), and the k largest of each row, largest first, the smaller id first
   /// among equals: ids (rows, k) i32, values (rows, k).

@@ -15,6 +15,7 @@
 #include "gpu/cpu/log_softmax.hpp"
 #include "gpu/cpu/panel_gemm.hpp"
 #include "gpu/cpu/subsampling.hpp"
+#include "gpu/cpu/tokens.hpp"
 
 namespace tutti {
 namespace {
@@ -71,6 +72,11 @@ class CpuOps final : public Ops {
     cpu::subsample(weights, feature_layout, features, layout, scale, out, activations_, gemm_);
   }
 
+  void embed_tokens(const TensorView& table, std::span<const int32_t> ids, const TensorView& positions,
+                    std::span<const int32_t> at, const TensorView& out) override {
+    cpu::embed_tokens(table, ids, positions, at, out);
+  }
+
   void linear(const PackedLinear& weights, const TensorView& x, const Epilogue& epilogue,
               const TensorView& y) override {
     cpu::linear(weights, x, epilogue, y, gemm_);
@@ -98,6 +104,10 @@ class CpuOps final : public Ops {
     const auto kernel_size = static_cast<int>(weights.depthwise_weight.cols());
     cpu::conv_module(layout, extended, weights, eps, out,
                      scratch(cpu::conv_module_scratch_floats(channels, kernel_size)));
+  }
+
+  void pick(const TensorView& x, std::span<const int32_t> columns, std::span<float> values) override {
+    cpu::pick(x, columns, values);
   }
 
   void log_softmax_top_k(const TensorView& logits, int k, const TensorView& ids,

@@ -50,6 +50,10 @@ class HostOps final : public Ops {
                  const TensorView&) override {
     std::abort();
   }
+  void embed_tokens(const TensorView&, std::span<const int32_t>, const TensorView&, std::span<const int32_t>,
+                    const TensorView&) override {
+    std::abort();
+  }
   void linear(const PackedLinear&, const TensorView&, const Epilogue&, const TensorView&) override {
     std::abort();
   }
@@ -69,6 +73,7 @@ class HostOps final : public Ops {
                    const TensorView&) override {
     std::abort();
   }
+  void pick(const TensorView&, std::span<const int32_t>, std::span<float>) override { std::abort(); }
   void log_softmax_top_k(const TensorView&, int, const TensorView&, const TensorView&) override {
     std::abort();
   }

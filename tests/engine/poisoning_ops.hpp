@@ -8,12 +8,15 @@
 namespace tutti {
 
 /// The operations of another Ops, but the embedding of any chunk whose audio starts with `trigger` is not a
-/// number: what a stream looks like whose forward pass goes wrong.
+/// number: what a stream looks like whose forward pass goes wrong. While `poison_copies` is on, neither is
+/// what is copied: what frames kept for later look like when they are spoilt.
 class PoisoningOps final : public ForwardingOps {
  public:
   static constexpr float trigger = 0.123456F;
 
   using ForwardingOps::ForwardingOps;
+
+  void poison_copies(bool on) { poison_copies_ = on; }
 
   void fbank(const FbankTables& tables, std::span<const FbankJob> jobs) override {
     poisoned_lane_ = -1;
@@ -30,9 +33,14 @@ class PoisoningOps final : public ForwardingOps {
     out[layout.row_begin[static_cast<size_t>(poisoned_lane_)]].f32()[0] =
         std::numeric_limits<float>::quiet_NaN();
   }
+  void copy(const TensorView& from, const TensorView& to) override {
+    ForwardingOps::copy(from, to);
+    if (poison_copies_) to.f32()[0] = std::numeric_limits<float>::quiet_NaN();
+  }
 
  private:
   int poisoned_lane_ = -1;
+  bool poison_copies_ = false;
 };
 
 }  // namespace tutti
