@@ -11,6 +11,7 @@
 #include "model/bfloat16.hpp"
 #include "model/bundle_config.hpp"
 #include "model/input_file.hpp"
+#include "model/position_table.hpp"
 #include "model/safetensors.hpp"
 #include "model/units.hpp"
 
@@ -20,7 +21,6 @@ namespace {
 constexpr const char* config_file = "config.json";
 constexpr const char* weights_file = "model.safetensors";
 constexpr const char* tokens_file = "tokens.txt";
-constexpr std::string_view position_table = "encoder.embed.pos_enc.pe";
 
 std::filesystem::path require_file(const std::filesystem::path& file) {
   if (!std::filesystem::is_regular_file(file)) {
@@ -96,10 +96,10 @@ bool same_bits(const TensorView& a, const TensorView& b) {
 
 /// WeNet stores the encoder's table again for each decoder.
 void drop_repeated_position_tables(TensorViewMap& tensors) {
-  const auto encoder = tensors.find(position_table);
+  const auto encoder = tensors.find(encoder_position_table);
   if (encoder == tensors.end()) return;
   std::erase_if(tensors, [&](const auto& entry) {
-    return entry.first.ends_with(".pe") && entry.first != position_table &&
+    return entry.first.ends_with(".pe") && entry.first != encoder_position_table &&
            same_bits(entry.second, encoder->second);
   });
 }

@@ -5,16 +5,13 @@
 #include <utility>
 
 #include "config/result.hpp"
+#include "model/attention_decoder.hpp"
+#include "model/layer_loader.hpp"
 #include "model/position_table.hpp"
 
 namespace tutti {
 
 namespace {
-
-struct Norm {
-  Tensor gamma;
-  Tensor beta;
-};
 
 struct FeedForward {
   Norm norm;
@@ -48,27 +45,17 @@ struct Block {
   Norm final_norm;
 };
 
-/// Takes named tensors out of the checkpoint and puts them on the device.
-class Loader {
+/// The layers that only this encoder has.
+class EncoderLoader : public LayerLoader {
  public:
-  Loader(WeightMap& weights, Ops& ops, const ConformerSpec& spec)
-      : weights_(weights), ops_(ops), spec_(spec) {}
-
-  Tensor vector(const std::string& name, int64_t size) { return ops_.upload(weights_.take(name, {size})); }
-
-  Norm norm(const std::string& name, int64_t size) {
-    return {vector(name + ".weight", size), vector(name + ".bias", size)};
-  }
-
-  std::shared_ptr<const PackedLinear> linear(const std::string& name, int64_t in, int64_t out) {
-    return ops_.pack_linear(weights_.take(name + ".weight", {out, in}), weights_.take(name + ".bias", {out}));
-  }
+  EncoderLoader(WeightMap& weights, Ops& ops, const ConformerSpec& spec)
+      : LayerLoader(weights, ops), spec_(spec) {}
 
   // A 1x1 convolution is a linear layer whose weight has a trailing axis of 1.
   std::shared_ptr<const PackedLinear> pointwise(const std::string& name, int64_t in, int64_t out) {
-    TensorView weight = weights_.take(name + ".weight", {out, in, 1});
+    TensorView weight = weights().take(name + ".weight", {out, in, 1});
     weight.shape = {out, in};
-    return ops_.pack_linear(weight, weights_.take(name + ".bias", {out}));
+    return ops().pack_linear(weight, weights().take(name + ".bias", {out}));
   }
 
   FeedForward feed_forward(const std::string& block, const std::string& norm_name, const std::string& name) {
@@ -87,8 +74,9 @@ class Loader {
     a.out = linear(name + "linear_out", d, d);
     a.pos_bias_u = flattened(name + "pos_bias_u");
     a.pos_bias_v = flattened(name + "pos_bias_v");
-    const auto linear_pos = ops_.pack_linear(weights_.take(name + "linear_pos.weight", {d, d}), TensorView{});
-    a.positions = ops_.allocate(DType::f32, position_table.shape());
+    const auto linear_pos =
+        ops().pack_linear(weights().take(name + "linear_pos.weight", {d, d}), TensorView{});
+    a.positions = ops().allocate(DType::f32, position_table.shape());
     apply_in_slices(*linear_pos, position_table, a.positions);
     return a;
   }
@@ -99,9 +87,9 @@ class Loader {
     Convolution c;
     c.norm = norm(block + "norm_conv", d);
     c.pointwise1 = pointwise(name + "pointwise_conv1", d, 2 * d);
-    TensorView depthwise = weights_.take(name + "depthwise_conv.weight", {d, 1, spec_.cnn_module_kernel});
+    TensorView depthwise = weights().take(name + "depthwise_conv.weight", {d, 1, spec_.cnn_module_kernel});
     depthwise.shape = {d, spec_.cnn_module_kernel};
-    c.depthwise_weight = ops_.upload(depthwise);
+    c.depthwise_weight = ops().upload(depthwise);
     c.depthwise_bias = vector(name + "depthwise_conv.bias", d);
     c.inner_norm = spec_.batch_norm ? folded_batch_norm(name + "norm") : norm(name + "norm", d);
     c.pointwise2 = pointwise(name + "pointwise_conv2", d, d);
@@ -109,35 +97,20 @@ class Loader {
   }
 
  private:
-  // One product instead of three: the rows of q, k and v lie side by side.
-  std::shared_ptr<const PackedLinear> merged(std::initializer_list<std::string> names, int64_t d) {
-    const auto parts = static_cast<int64_t>(names.size());
-    const Tensor weight = host_tensor(DType::f32, {parts * d, d});
-    const Tensor bias = host_tensor(DType::f32, {parts * d});
-    int64_t part = 0;
-    for (const std::string& name : names) {
-      const TensorView w = weights_.take(name + ".weight", {d, d});
-      const TensorView b = weights_.take(name + ".bias", {d});
-      std::copy_n(w.f32(), d * d, weight.view().slice(part * d, d).f32());
-      std::copy_n(b.f32(), d, bias.view().f32() + part * d);
-      ++part;
-    }
-    return ops_.pack_linear(weight, bias);
-  }
-
   Tensor flattened(const std::string& name) {
-    TensorView bias = weights_.take(name, {spec_.attention_heads, spec_.output_size / spec_.attention_heads});
+    TensorView bias =
+        weights().take(name, {spec_.attention_heads, spec_.output_size / spec_.attention_heads});
     bias.shape = {spec_.output_size};
-    return ops_.upload(bias);
+    return ops().upload(bias);
   }
 
   // At inference (x - mean) / sqrt(var + eps) * weight + bias is a scale and a shift per channel.
   Norm folded_batch_norm(const std::string& name) {
     const int64_t d = spec_.output_size;
-    const float* weight = weights_.take(name + ".weight", {d}).f32();
-    const float* bias = weights_.take(name + ".bias", {d}).f32();
-    const float* mean = weights_.take(name + ".running_mean", {d}).f32();
-    const float* var = weights_.take(name + ".running_var", {d}).f32();
+    const float* weight = weights().take(name + ".weight", {d}).f32();
+    const float* bias = weights().take(name + ".bias", {d}).f32();
+    const float* mean = weights().take(name + ".running_mean", {d}).f32();
+    const float* var = weights().take(name + ".running_var", {d}).f32();
     const Tensor scale = host_tensor(DType::f32, {d});
     const Tensor shift = host_tensor(DType::f32, {d});
     for (int64_t i = 0; i < d; ++i) {
@@ -145,27 +118,25 @@ class Loader {
       scale.view().f32()[i] = static_cast<float>(s);
       shift.view().f32()[i] = static_cast<float>(bias[i] - mean[i] * s);
     }
-    return {ops_.upload(scale), ops_.upload(shift)};
+    return {ops().upload(scale), ops().upload(shift)};
   }
 
   void apply_in_slices(const PackedLinear& linear, const TensorView& x, const TensorView& y) {
     constexpr int64_t slice_rows = 64;
-    ops_.reserve(1, slice_rows);
+    ops().reserve(1, slice_rows);
     for (int64_t begin = 0; begin < x.rows(); begin += slice_rows) {
       const int64_t rows = std::min(slice_rows, x.rows() - begin);
-      ops_.linear(linear, x.slice(begin, rows), {}, y.slice(begin, rows));
+      ops().linear(linear, x.slice(begin, rows), {}, y.slice(begin, rows));
     }
   }
 
-  WeightMap& weights_;
-  Ops& ops_;
   const ConformerSpec& spec_;
 };
 
 }  // namespace
 
 struct ConformerCtc::Impl {
-  Impl(Checkpoint checkpoint, Ops& ops, int max_positions);
+  Impl(Checkpoint checkpoint, Ops& ops, int max_positions, int max_hypothesis_tokens);
 
   [[nodiscard]] EncoderOutput forward(Ops& ops, EncoderWorkspace& ws, const ChunkBatch& batch,
                                       const PagedKvCache& kv, const CnnCacheManager& cnn,
@@ -182,17 +153,18 @@ struct ConformerCtc::Impl {
   std::vector<Block> blocks;
   Norm after_norm;
   std::shared_ptr<const PackedLinear> ctc_head;
+  std::unique_ptr<const AttentionDecoders> decoders;
   std::vector<std::string> unused;
 };
 
-ConformerCtc::Impl::Impl(Checkpoint checkpoint, Ops& ops, int max_positions_)
+ConformerCtc::Impl::Impl(Checkpoint checkpoint, Ops& ops, int max_positions_, int max_hypothesis_tokens)
     : name(std::move(checkpoint.name)),
       spec(checkpoint.spec),
       tokens(std::move(checkpoint.units)),
       fbank(spec.fbank),
       max_positions(max_positions_) {
   WeightMap& weights = checkpoint.weights;
-  Loader load(weights, ops, spec);
+  EncoderLoader load(weights, ops, spec);
   const int64_t d = spec.output_size;
   const int64_t mel = spec.fbank.num_mel_bins;
   const int64_t mel_after = StreamingGeometry::encoder_frames(static_cast<int>(mel));
@@ -207,7 +179,8 @@ ConformerCtc::Impl::Impl(Checkpoint checkpoint, Ops& ops, int max_positions_)
                             .out_weight = weights.take("encoder.embed.out.0.weight", {d, d * mel_after}),
                             .out_bias = weights.take("encoder.embed.out.0.bias", {d})},
                            static_cast<int>(mel));
-  const Tensor position_table = ops.upload(make_position_table(weights, max_positions, static_cast<int>(d)));
+  const Tensor position_table =
+      ops.upload(make_position_table(weights, {encoder_position_table}, max_positions, static_cast<int>(d)));
   for (int i = 0; i < spec.num_blocks; ++i) {
     const std::string block = "encoder.encoders." + std::to_string(i) + ".";
     blocks.push_back({.macaron = load.feed_forward(block, "norm_ff_macaron", "feed_forward_macaron"),
@@ -218,6 +191,14 @@ ConformerCtc::Impl::Impl(Checkpoint checkpoint, Ops& ops, int max_positions_)
   }
   after_norm = load.norm("encoder.after_norm", d);
   ctc_head = load.linear("ctc.ctc_lo", d, spec.vocab_size);
+  if (max_hypothesis_tokens > 0) {
+    if (!spec.decoder) {
+      throw SetupError("model " + name +
+                       " has no attention decoder to rescore with; accepted: a model that has one, or the "
+                       "decoder prefix or greedy");
+    }
+    decoders = load_decoders(weights, ops, spec, max_hypothesis_tokens);
+  }
   unused = weights.unused();
 }
 
@@ -360,8 +341,8 @@ EncoderOutput ConformerCtc::Impl::forward(Ops& ops, EncoderWorkspace& ws, const 
   return out;
 }
 
-ConformerCtc::ConformerCtc(Checkpoint checkpoint, Ops& ops, int max_positions)
-    : impl_(std::make_unique<Impl>(std::move(checkpoint), ops, max_positions)) {}
+ConformerCtc::ConformerCtc(Checkpoint checkpoint, Ops& ops, int max_positions, int max_hypothesis_tokens)
+    : impl_(std::make_unique<Impl>(std::move(checkpoint), ops, max_positions, max_hypothesis_tokens)) {}
 ConformerCtc::~ConformerCtc() = default;
 
 const std::string& ConformerCtc::name() const { return impl_->name; }
@@ -369,6 +350,7 @@ const ConformerSpec& ConformerCtc::spec() const { return impl_->spec; }
 const TokenTable& ConformerCtc::tokens() const { return impl_->tokens; }
 const FbankTables& ConformerCtc::fbank() const { return impl_->fbank; }
 int ConformerCtc::max_positions() const { return impl_->max_positions; }
+const AttentionDecoders* ConformerCtc::decoders() const { return impl_->decoders.get(); }
 const std::vector<std::string>& ConformerCtc::unused_weights() const { return impl_->unused; }
 
 StreamingGeometry ConformerCtc::geometry(int chunk_size) {

@@ -13,6 +13,7 @@
 #include "config/cache_config.hpp"
 #include "decode/text.hpp"
 #include "gpu/ops.hpp"
+#include "model/attention_decoder.hpp"
 #include "model/checkpoint.hpp"
 #include "model/encoder_workspace.hpp"
 #include "model/streaming_geometry.hpp"
@@ -43,9 +44,10 @@ using Probe = std::function<void(std::string_view name, const TensorView& rows)>
 /// and shared by every owner of one kind of device.
 class ConformerCtc {
  public:
-  /// Packs the weights through `ops`. Positions below `max_positions` can be addressed. Throws SetupError for
-  /// missing or misshapen tensors.
-  ConformerCtc(Checkpoint checkpoint, Ops& ops, int max_positions);
+  /// Packs the weights through `ops`. Positions below `max_positions` can be addressed. The attention
+  /// decoders are loaded when hypotheses of up to `max_hypothesis_tokens` are to be rescored; 0 is without.
+  /// Throws SetupError for missing or misshapen tensors, or when there are no decoders to load.
+  ConformerCtc(Checkpoint checkpoint, Ops& ops, int max_positions, int max_hypothesis_tokens = 0);
   ~ConformerCtc();
 
   [[nodiscard]] const std::string& name() const;
@@ -54,6 +56,8 @@ class ConformerCtc {
   [[nodiscard]] const FbankTables& fbank() const;
   [[nodiscard]] static StreamingGeometry geometry(int chunk_size);
   [[nodiscard]] int max_positions() const;
+  /// Null unless they were asked for.
+  [[nodiscard]] const AttentionDecoders* decoders() const;
   /// Keys of the checkpoint that this model has no use for.
   [[nodiscard]] const std::vector<std::string>& unused_weights() const;
 

@@ -26,14 +26,15 @@ void fill_computed_rows(const TensorView& table, int64_t first_row) {
 
 }  // namespace
 
-Tensor make_position_table(WeightMap& weights, int rows, int d) {
-  constexpr const char* name = "encoder.embed.pos_enc.pe";
+Tensor make_position_table(WeightMap& weights, std::initializer_list<std::string> names, int rows, int d) {
   Tensor table = host_tensor(DType::f32, {rows, d});
   int64_t stored_rows = 0;
-  if (weights.contains(name)) {
-    const TensorView stored = weights.take(name);
+  const auto* const name =
+      std::ranges::find_if(names, [&](const std::string& n) { return weights.contains(n); });
+  if (name != names.end()) {
+    const TensorView stored = weights.take(*name);
     if (stored.shape.rank() != 3 || stored.shape[0] != 1 || stored.shape[2] != d) {
-      throw SetupError(weights.origin() + ": " + name + " has shape " + to_string(stored.shape) +
+      throw SetupError(weights.origin() + ": " + *name + " has shape " + to_string(stored.shape) +
                        ", expected 1xPx" + std::to_string(d));
     }
     stored_rows = std::min<int64_t>(stored.shape[1], rows);
