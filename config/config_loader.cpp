@@ -114,13 +114,19 @@ class Loader {
   }
 
   void set_node(const ConfigOption& option, const toml::node& node, const std::string& place) {
-    const bool is_number = std::holds_alternative<WholeNumberField>(option.value);
+    const bool is_whole = std::holds_alternative<WholeNumberField>(option.value);
+    const bool is_weight = std::holds_alternative<WeightField>(option.value);
     const bool is_switch = std::holds_alternative<SwitchField>(option.value);
-    if (is_number ? !node.is_integer() : is_switch ? !node.is_boolean() : !node.is_string()) {
+    const bool fits = is_whole    ? node.is_integer()
+                      : is_weight ? node.is_number()
+                      : is_switch ? node.is_boolean()
+                                  : node.is_string();
+    if (!fits) {
       refuse(option.name, print(node), place,
              fmt::format("{}, not {}", option.accepted(), describe(node.type())));
     }
-    const bool accepted = is_number   ? option.set_number(config_, **node.as_integer())
+    const bool accepted = is_whole    ? option.set_number(config_, **node.as_integer())
+                          : is_weight ? option.set_weight(config_, *node.value<double>())
                           : is_switch ? option.set_switch(config_, **node.as_boolean())
                                       : option.set_text(config_, **node.as_string());
     if (!accepted) refuse(option.name, print(node), place, option.accepted());

@@ -20,8 +20,12 @@ struct EngineConfig {
   int max_position_frames = 3000;  ///< the position origin restarts after this many frames; 0 = never
   int max_segment_tokens = 4096;   ///< a longer segment is closed with reason "length"
   int max_buffered_ms = 20000;     ///< audio a stream may have waiting in the engine
-  std::string decoder = "prefix";  ///< "greedy" or "prefix"
+  std::string decoder = "prefix";  ///< "greedy", "prefix", or "rescore": prefix, and finals by attention too
   int beam = 10;                   ///< prefixes that prefix search keeps
+  // Of rescoring (decode/rescoring.hpp).
+  float ctc_weight = -1;           ///< -1 = what the model states
+  float reverse_weight = -1;       ///< the same
+  int max_rescored_frames = 1024;  ///< encoder frames; a longer segment is closed with reason "length"
   // When a segment ends by itself, unless a client asks for something else; 0 = never (decode/endpoint.hpp).
   int endpoint_silence_ms = 800;
   int endpoint_long_silence_ms = 5000;

@@ -29,6 +29,11 @@ constexpr WholeNumberField number(int min, int max) {
   return {member<Member>, min, max};
 }
 
+template <auto Member>
+constexpr WeightField weight(float max) {
+  return {member<Member>, max};
+}
+
 template <class T>
 std::optional<T> parse_number(std::string_view text) {
   T number{};
@@ -54,7 +59,7 @@ bool is_device(std::string_view text) {
 bool is_anything(std::string_view /*text*/) { return true; }
 
 constexpr std::array<std::string_view, 5> log_levels{"trace", "debug", "info", "warn", "error"};
-constexpr std::array<std::string_view, 2> decoders{"greedy", "prefix"};
+constexpr std::array<std::string_view, 3> decoders{"greedy", "prefix", "rescore"};
 constexpr int no_limit = std::numeric_limits<int>::max();
 
 constexpr ConfigOption table[] = {
@@ -116,9 +121,18 @@ constexpr ConfigOption table[] = {
      number<&EngineConfig::max_segment_tokens>(1, 1000000)},
     {"engine.max_buffered_ms", "Audio a stream may have waiting in the engine.",
      number<&EngineConfig::max_buffered_ms>(1000, 600000)},
-    {"engine.decoder", "Search over the model's output.",
+    {"engine.decoder",
+     "Search over the model's output; rescore is prefix with finals chosen by the model's attention decoder "
+     "too.",
      ChoiceField{member<&EngineConfig::decoder>, decoders}},
     {"engine.beam", "Prefixes that the prefix decoder keeps.", number<&EngineConfig::beam>(1, 64)},
+    {"engine.ctc_weight", "Share of the CTC score in rescoring; -1 is what the model states.",
+     weight<&EngineConfig::ctc_weight>(100)},
+    {"engine.reverse_weight", "Share of the right-to-left decoder in rescoring; -1 is what the model states.",
+     weight<&EngineConfig::reverse_weight>(1)},
+    {"engine.max_rescored_frames",
+     "Encoder frames of a segment kept for rescoring; a longer one is closed with reason \"length\".",
+     number<&EngineConfig::max_rescored_frames>(16, 1 << 16)},
     {"engine.endpoint_silence_ms", "Silence after speech that ends a segment; 0 is never.",
      number<&EngineConfig::endpoint_silence_ms>(0, 600000)},
     {"engine.endpoint_long_silence_ms",
@@ -186,6 +200,7 @@ std::string ConfigOption::accepted() const {
   return std::visit(
       Overloaded{
           [](const WholeNumberField& f) { return fmt::format("a whole number from {} to {}", f.min, f.max); },
+          [](const WeightField& f) { return fmt::format("-1, or a number from 0 to {}", f.max); },
           [](const SwitchField&) { return std::string("true or false"); },
           [](const ChoiceField& f) {
             return fmt::format("{}{}", f.choices.size() > 1 ? "one of " : "", fmt::join(f.choices, ", "));
@@ -200,6 +215,7 @@ std::string ConfigOption::to_toml(const ServerConfig& config) const {
   ServerConfig copy = config;
   return std::visit(Overloaded{
                         [&](const WholeNumberField& f) { return std::to_string(f.field(copy)); },
+                        [&](const WeightField& f) { return fmt::format("{}", f.field(copy)); },
                         [&](const SwitchField& f) { return std::string(f.field(copy) ? "true" : "false"); },
                         [&](const auto& f) { return quoted(f.field(copy)); },
                     },
@@ -213,6 +229,13 @@ bool ConfigOption::set_number(ServerConfig& config, int64_t number) const {
   return true;
 }
 
+bool ConfigOption::set_weight(ServerConfig& config, double weight) const {
+  const auto* f = std::get_if<WeightField>(&value);
+  if (f == nullptr || !(weight == -1 || (weight >= 0 && weight <= static_cast<double>(f->max)))) return false;
+  f->field(config) = static_cast<float>(weight);
+  return true;
+}
+
 bool ConfigOption::set_switch(ServerConfig& config, bool on) const {
   const auto* f = std::get_if<SwitchField>(&value);
   if (f == nullptr) return false;
@@ -223,6 +246,7 @@ bool ConfigOption::set_switch(ServerConfig& config, bool on) const {
 bool ConfigOption::set_text(ServerConfig& config, std::string_view text) const {
   return std::visit(Overloaded{
                         [](const WholeNumberField&) { return false; },
+                        [](const WeightField&) { return false; },
                         [](const SwitchField&) { return false; },
                         [&](const ChoiceField& f) {
                           if (std::ranges::find(f.choices, text) == f.choices.end()) return false;
@@ -241,6 +265,10 @@ bool ConfigOption::set_text(ServerConfig& config, std::string_view text) const {
 bool ConfigOption::parse(ServerConfig& config, std::string_view spelled) const {
   if (std::holds_alternative<SwitchField>(value)) {
     return (spelled == "true" || spelled == "false") && set_switch(config, spelled == "true");
+  }
+  if (std::holds_alternative<WeightField>(value)) {
+    const auto weight = parse_number<double>(spelled);
+    return weight && set_weight(config, *weight);
   }
   if (!std::holds_alternative<WholeNumberField>(value)) return set_text(config, spelled);
   const auto number = parse_number<int64_t>(spelled);

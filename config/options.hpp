@@ -17,6 +17,12 @@ struct WholeNumberField {
   int max;
 };
 
+/// A number from 0 to `max`, or -1 for what the model states.
+struct WeightField {
+  float& (*field)(ServerConfig&);
+  float max;
+};
+
 /// Yes or no.
 struct SwitchField {
   bool& (*field)(ServerConfig&);
@@ -39,7 +45,7 @@ struct TextField {
 struct ConfigOption {
   std::string_view name;  ///< in the configuration file: "engine.max_streams"
   std::string_view help;  ///< one line
-  std::variant<WholeNumberField, SwitchField, ChoiceField, TextField> value;
+  std::variant<WholeNumberField, WeightField, SwitchField, ChoiceField, TextField> value;
 
   /// "TUTTI_ENGINE_MAX_STREAMS"
   [[nodiscard]] std::string environment() const;
@@ -53,6 +59,7 @@ struct ConfigOption {
   // Each stores a value of its type and returns true, or stores nothing when the option does not accept it.
 
   [[nodiscard]] bool set_number(ServerConfig& config, int64_t number) const;
+  [[nodiscard]] bool set_weight(ServerConfig& config, double weight) const;
   [[nodiscard]] bool set_switch(ServerConfig& config, bool on) const;
   [[nodiscard]] bool set_text(ServerConfig& config, std::string_view text) const;
   /// A number, true or false, or text, whichever the option is, as a flag or an environment variable spells

@@ -130,6 +130,18 @@ TEST_F(LoadConfig, ASwitchIsABooleanInTheFileAndAWordElsewhere) {
   expect_refusal("server.insecure = 'true' (from $FILE:1): expected true or false, not a string");
 }
 
+TEST_F(LoadConfig, AWeightMayBeWrittenWithOrWithoutDecimals) {
+  for (const auto& [written, weight] : {std::pair{"0.25", 0.25F}, {"1", 1.0F}, {"-1", -1.0F}}) {
+    write_file(std::string("engine.ctc_weight = ") + written);
+    EXPECT_EQ(load().engine.ctc_weight, weight);
+  }
+  write_file("engine.ctc_weight = -0.5\n");
+  expect_refusal("engine.ctc_weight = -0.5 (from $FILE:1): expected -1, or a number from 0 to 100");
+  write_file("engine.ctc_weight = \"0.5\"\n");
+  expect_refusal(
+      "engine.ctc_weight = '0.5' (from $FILE:1): expected -1, or a number from 0 to 100, not a string");
+}
+
 TEST_F(LoadConfig, ACertificateNeedsItsKeyAndTheKeyACertificate) {
   write_file("server.tls_certificate = \"c.pem\"\n");
   expect_refusal(

@@ -51,6 +51,8 @@ TEST(ConfigOptions, EachReachesAFieldOfItsOwn) {
       const std::string before = each.to_toml(config);
       const int other = std::to_string(number->min) == before ? number->min + 1 : number->min;
       ASSERT_TRUE(each.set_number(config, other)) << each.name;
+    } else if (std::holds_alternative<WeightField>(each.value)) {
+      ASSERT_TRUE(each.set_weight(config, 0.25)) << each.name;
     } else if (const auto* on = std::get_if<SwitchField>(&each.value)) {
       on->field(config) = !on->field(config);
     } else if (const auto* choice = std::get_if<ChoiceField>(&each.value)) {
@@ -77,6 +79,26 @@ TEST(ConfigOptions, NumbersAreWholeAndWithinTheirRange) {
   EXPECT_EQ(config.engine.max_streams, 100000);
   EXPECT_FALSE(streams.set_text(config, "5"));
   EXPECT_FALSE(option("server.bind").set_number(config, 5));
+}
+
+TEST(ConfigOptions, AWeightIsANumberOrLeftToTheModel) {
+  ServerConfig config;
+  const auto& weight = option("engine.reverse_weight");
+  EXPECT_EQ(weight.accepted(), "-1, or a number from 0 to 1");
+  EXPECT_EQ(weight.to_toml(config), "-1");
+  for (const auto* spelled : {"0", "0.3", "1", "1e-1", "-1"}) {
+    EXPECT_TRUE(weight.parse(config, spelled)) << spelled;
+  }
+  EXPECT_TRUE(weight.parse(config, "0.3"));
+  EXPECT_EQ(config.engine.reverse_weight, 0.3F);
+  EXPECT_EQ(weight.to_toml(config), "0.3");
+  for (const auto* spelled : {"", "-0.5", "1.5", "nan", "auto", "0.3x", "-2"}) {
+    EXPECT_FALSE(weight.parse(config, spelled)) << spelled;
+  }
+  EXPECT_EQ(config.engine.reverse_weight, 0.3F);
+  EXPECT_FALSE(weight.set_number(config, 1));
+  EXPECT_FALSE(weight.set_text(config, "1"));
+  EXPECT_FALSE(option("engine.beam").set_weight(config, 1));
 }
 
 TEST(ConfigOptions, UploadsHaveLimits) {
