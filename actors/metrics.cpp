@@ -52,6 +52,7 @@ Metrics::Metrics()
       forward_seconds_(counter(registry_, phase_name, phase_help, {{"phase", "forward"}})),
       feature_seconds_(counter(registry_, phase_name, phase_help, {{"phase", "features"}})),
       decode_seconds_(counter(registry_, phase_name, phase_help, {{"phase", "decode"}})),
+      rescore_seconds_(counter(registry_, phase_name, phase_help, {{"phase", "rescore"}})),
       batch_size_(histogram(registry_, "tutti_batch_size", "Lanes of a batched forward", batch_buckets)),
       tick_seconds_(
           histogram(registry_, "tutti_tick_seconds", "Wall time of a batched forward", tick_buckets)),
@@ -85,6 +86,7 @@ void Metrics::tick(double seconds, const EngineStats& before, const EngineStats&
   forward_seconds_.Increment(after.forward_seconds - before.forward_seconds);
   feature_seconds_.Increment(after.feature_seconds - before.feature_seconds);
   decode_seconds_.Increment(after.decode_seconds - before.decode_seconds);
+  rescore_seconds_.Increment(after.rescore_seconds - before.rescore_seconds);
   if (after.lanes == before.lanes) return;
   ticks_.Increment();
   batch_size_.Observe(static_cast<double>(after.lanes - before.lanes));

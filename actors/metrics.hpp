@@ -63,6 +63,7 @@ class Metrics {
   prometheus::Counter& forward_seconds_;
   prometheus::Counter& feature_seconds_;
   prometheus::Counter& decode_seconds_;
+  prometheus::Counter& rescore_seconds_;
   prometheus::Histogram& batch_size_;
   prometheus::Histogram& tick_seconds_;
   prometheus::Histogram& result_latency_;

@@ -18,6 +18,9 @@ class StreamHandle {
   void decode_chunk(const CtcFrames& frames) const { decoder_->decode_chunk(*state_, frames); }
   void reset() const { decoder_->reset_state(*state_); }
   [[nodiscard]] std::span<const CtcToken> best() const { return decoder_->best(*state_); }
+  size_t write_nbest(std::vector<CtcHypothesis>& hypotheses) const {
+    return decoder_->write_nbest(*state_, hypotheses);
+  }
   [[nodiscard]] int64_t frames() const { return decoder_->frames(*state_); }
   [[nodiscard]] std::span<const CtcToken> finalize_stream() const {
     return decoder_->finalize_stream(*state_);

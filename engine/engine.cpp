@@ -36,10 +36,10 @@ std::unique_ptr<const CtcDecoder> make_decoder(const EngineConfig& config, const
   if (config.decoder == "greedy") {
     return std::make_unique<CtcGreedyDecoder>(spec.blank_id, config.max_segment_tokens);
   }
-  if (config.decoder == "prefix") {
+  if (config.decoder == "prefix" || config.decoder == "rescore") {
     return std::make_unique<CtcPrefixBeamDecoder>(spec.blank_id, config.beam, config.max_segment_tokens);
   }
-  throw SetupError("engine.decoder = '" + config.decoder + "': expected greedy or prefix");
+  throw SetupError("engine.decoder = '" + config.decoder + "': expected greedy, prefix or rescore");
 }
 
 // A chunk's frames may end and begin speech more than once, but not more often than this.
@@ -72,6 +72,10 @@ int required_positions(const EngineConfig& config) {
   return std::max(history, restart) + config.chunk_size;
 }
 
+int required_hypothesis_tokens(const EngineConfig& config) {
+  return config.decoder == "rescore" ? std::min(config.max_segment_tokens, config.max_rescored_frames) : 0;
+}
+
 Engine::Impl::Impl(std::shared_ptr<const ConformerCtc> model, std::unique_ptr<Ops> ops,
                    const EngineConfig& config_)
     : config(config_),
@@ -99,6 +103,7 @@ Engine::Impl::Impl(std::shared_ptr<const ConformerCtc> model, std::unique_ptr<Op
     streams.back().partial.reserve(static_cast<size_t>(config.max_segment_tokens));
   }
   candidates.reserve(n);
+  picked.reserve(width);
   chunks.reserve(width);
   lanes.reserve(width);
   jobs.reserve(width);
@@ -107,6 +112,7 @@ Engine::Impl::Impl(std::shared_ptr<const ConformerCtc> model, std::unique_ptr<Op
   updates.resize(3 * n + told);
   for (size_t i = 0; i < told; ++i)
     updates[i].text.reserve(static_cast<size_t>(config.max_segment_tokens) * 4);
+  if (config.decoder == "rescore") prepare_rescoring();
 }
 
 Stream* Engine::Impl::find(StreamKey key) {
@@ -176,6 +182,7 @@ Result<StreamKey> Engine::admit(const StreamOptions& options) {
   stream.partial.clear();
   stream.voice = VoiceActivity();
   stream.voice_sample = 0;
+  stream.kept_frames = 0;
   return impl_->key_of(*slot);
 }
 
@@ -222,11 +229,12 @@ std::span<const Update> Engine::tick() {
   Impl& e = *impl_;
   e.update_count = 0;
   e.collect_candidates();
-  e.picked = e.scheduler.pick(e.candidates, e.tick_lanes());
+  const auto picked = e.scheduler.pick(e.candidates, e.tick_lanes());
+  e.picked.assign(picked.begin(), picked.end());
+  e.make_room();
   if (!e.picked.empty()) {
     const Clock::time_point start = Clock::now();
     const std::chrono::nanoseconds cost_before = thread_time();
-    e.make_room();
     e.compute_features();
     const Clock::time_point features_done = Clock::now();
     const EncoderOutput out = e.forward();
@@ -244,6 +252,7 @@ std::span<const Update> Engine::tick() {
     e.stats.decode_seconds += seconds(done - forward_done);
   }
   e.run_commands();
+  e.rescore_finals();
   e.report_consumed();
   return std::span(e.updates).first(e.update_count);
 }

@@ -72,10 +72,14 @@ struct EngineStats {
   double forward_seconds = 0;
   double feature_seconds = 0;
   double decode_seconds = 0;
+  int64_t rescored_segments = 0;
+  double rescore_seconds = 0;
 };
 
 /// Positions a model needs for `config`: see EngineConfig::max_position_frames.
 [[nodiscard]] int required_positions(const EngineConfig& config);
+/// Tokens of a hypothesis that a model's decoders are loaded for: 0 unless `config` asks for rescoring.
+[[nodiscard]] int required_hypothesis_tokens(const EngineConfig& config);
 
 /// One device's worth of recognizer: a model, its caches, a decoder and a scheduler. Single-threaded; knows
 /// nothing of actors or sockets.

@@ -8,6 +8,7 @@
 #include "cache/stream_slot_pool.hpp"
 #include "engine/engine.hpp"
 #include "engine/model_runner.hpp"
+#include "engine/rescorer.hpp"
 #include "engine/stream.hpp"
 
 namespace tutti {
@@ -17,9 +18,16 @@ namespace tutti {
   return config.max_position_frames * 3 / 2;
 }
 
+/// A final that was announced and waits for its hypotheses to be rescored.
+struct PendingFinal {
+  int slot = 0;
+  size_t update = 0;  // index of the final
+  int64_t end_sample = 0;
+};
+
 /// The state of an engine and the steps of its tick: engine.cpp has its life and the commands it is given,
 /// engine_tick.cpp what a tick does, engine_segments.cpp how segments open and close and what is said of
-/// them.
+/// them, engine_rescoring.cpp how their hypotheses are rescored.
 struct Engine::Impl {
   Impl(std::shared_ptr<const ConformerCtc> model, std::unique_ptr<Ops> ops, const EngineConfig& config);
 
@@ -46,6 +54,15 @@ struct Engine::Impl {
   bool end_segment_by_rule(int slot, Clock::time_point ready_at);
   void report_consumed();
 
+  void prepare_rescoring();
+  void keep_frames(Stream& stream, const TensorView& encoder_out);
+  [[nodiscard]] bool frames_are_full(const Stream& stream) const;
+  [[nodiscard]] bool must_wait_for_rescoring(const Stream& stream) const;
+  void postpone_final(int slot, size_t update, int64_t end_sample);
+  void rescore_finals();
+  void fail_rescoring(const PendingFinal& final);
+  void drop_later_updates(size_t index);
+
   void close_segment(int slot, FinalReason reason, Clock::time_point ready_at, int64_t end_sample);
   void begin_segment(Stream& stream);
   void restart_positions_if(Stream& stream, int limit);
@@ -53,7 +70,8 @@ struct Engine::Impl {
   void drop_consumed(Stream& stream, int new_rows);
 
   Update& next_update(Update::Kind kind, int slot);
-  void fill_tokens(Update& update, std::span<const CtcToken> tokens, const Stream& stream);
+  void fill_tokens(Update& update, std::span<const CtcToken> tokens);
+  void fill_final(Update& update, std::span<const CtcToken> tokens, bool words, int64_t end_sample);
 
   EngineConfig config;
   ModelRunner runner;
@@ -69,12 +87,15 @@ struct Engine::Impl {
   int live_streams = 0;  // open
   BackgroundPace background_pace;
   std::vector<Candidate> candidates;
-  std::span<const Candidate> picked;
+  std::vector<Candidate> picked;
   std::vector<ReadyChunk> chunks;  // of `picked`
   std::vector<ChunkLane> lanes;
   std::vector<FbankJob> jobs;
   std::vector<Update> updates;  // the first update_count are this tick's; the rest keep their memory
   size_t update_count = 0;
+  std::optional<Rescorer> rescorer;
+  std::vector<RescoredSegment> rescored;  // one for each of the finals that a tick may have
+  std::vector<PendingFinal> pending;      // of `rescored`, in the order of their updates
   EngineStats stats;
 };
 

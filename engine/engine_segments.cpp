@@ -18,9 +18,10 @@ bool Engine::Impl::end_segment_by_rule(int slot, Clock::time_point ready_at) {
   const int64_t end = stream.segment_sample + frames * samples_per_frame;
   if (endpoint == Endpoint::silence) {
     close_segment(slot, FinalReason::endpoint, ready_at, end);
-  } else if (endpoint == Endpoint::length || tokens + config.chunk_size > config.max_segment_tokens) {
+  } else if (endpoint == Endpoint::length || tokens + config.chunk_size > config.max_segment_tokens ||
+             (tokens > 0 && frames_are_full(stream))) {
     close_segment(slot, FinalReason::length, ready_at, end);
-  } else if (endpoint == Endpoint::idle) {
+  } else if (endpoint == Endpoint::idle || frames_are_full(stream)) {
     begin_segment(stream);
   } else {
     return false;
@@ -37,9 +38,11 @@ void Engine::Impl::close_segment(int slot, FinalReason reason, Clock::time_point
   update.reason = reason;
   update.ready_at = ready_at;
   const std::span<const CtcToken> tokens = decoder.finalize_stream();
-  fill_tokens(update, tokens, stream);
-  if (tokens.empty()) update.end_sample = end_sample;
-  if (stream.options.words) update.word_count = runner.model().tokens().write_words(tokens, update.words);
+  if (stream.kept_frames > 0) {
+    postpone_final(slot, update_count - 1, end_sample);
+  } else {
+    fill_final(update, tokens, stream.options.words, end_sample);
+  }
   ++stream.segment;
   begin_segment(stream);
 }
@@ -49,6 +52,7 @@ void Engine::Impl::begin_segment(Stream& stream) {
   const StreamHandle decoder = stream.caches->get_decoder();
   stream.segment_sample += decoder.frames() * samples_per_frame;
   stream.partial.clear();
+  stream.kept_frames = 0;
   decoder.reset();
   if (config.max_position_frames != 0) restart_positions_if(stream, config.max_position_frames);
 }
@@ -65,6 +69,7 @@ void Engine::Impl::reset_segment(Stream& stream, int64_t sample) {
   stream.carried_rows = 0;
   stream.position = 0;
   stream.partial.clear();
+  stream.kept_frames = 0;
   stream.segment_sample = stream.voice_sample = sample;
   stream.voice = VoiceActivity();
 }
@@ -93,14 +98,21 @@ Update& Engine::Impl::next_update(Update::Kind kind, int slot) {
   return update;
 }
 
-void Engine::Impl::fill_tokens(Update& update, std::span<const CtcToken> tokens, const Stream& stream) {
+void Engine::Impl::fill_tokens(Update& update, std::span<const CtcToken> tokens) {
   runner.model().tokens().write_text(tokens, update.text);
   if (tokens.empty()) return;
-  update.start_sample = stream.segment_sample + int64_t{tokens.front().first_frame} * samples_per_frame;
-  update.end_sample = stream.segment_sample + (int64_t{tokens.back().last_frame} + 1) * samples_per_frame;
+  update.start_sample = update.segment_sample + int64_t{tokens.front().first_frame} * samples_per_frame;
+  update.end_sample = update.segment_sample + (int64_t{tokens.back().last_frame} + 1) * samples_per_frame;
   float sum = 0;
   for (const CtcToken& token : tokens) sum += token.log_prob;
   update.confidence = std::exp(sum / static_cast<float>(tokens.size()));
+}
+
+void Engine::Impl::fill_final(Update& update, std::span<const CtcToken> tokens, bool words,
+                              int64_t end_sample) {
+  fill_tokens(update, tokens);
+  if (tokens.empty()) update.end_sample = end_sample;
+  if (words) update.word_count = runner.model().tokens().write_words(tokens, update.words);
 }
 
 }  // namespace tutti

@@ -44,7 +44,7 @@ bool Engine::Impl::run_command(int slot) {
   Stream& stream = streams[static_cast<size_t>(slot)];
   if (stream.commands.front() == nullptr || ready_chunk(stream).has_value()) return false;
   // Room for what this may say; what does not fit is said next tick.
-  if (update_count + 3 > updates.size()) return false;
+  if (update_count + 3 > updates.size() || must_wait_for_rescoring(stream)) return false;
   const Command command = *stream.commands.front();
   stream.commands.pop();
   if (command.kind != Command::Kind::reset) {
@@ -101,6 +101,8 @@ void Engine::Impl::make_room() {
     stream.caches->reset();
     stream.position = 0;
   }
+  rescore_finals();  // the next forward takes the memory of their frames
+  std::erase_if(picked, [this](const Candidate& c) { return !streams[static_cast<size_t>(c.slot)].open; });
 }
 
 void Engine::Impl::compute_features() {
@@ -157,6 +159,7 @@ void Engine::Impl::decode_lane(size_t lane, const EncoderOutput& out) {
     close(slot);
     return;
   }
+  if (rescorer) keep_frames(stream, out.encoder_out.slice(row, frames));
   const StreamHandle decoder = stream.caches->get_decoder();
   decoder.decode_chunk(best);
   observe_voice(slot, best, ready_at);
@@ -170,7 +173,7 @@ void Engine::Impl::decode_lane(size_t lane, const EncoderOutput& out) {
   if (stream.options.interim && !std::ranges::equal(tokens, stream.partial, same_token)) {
     stream.partial.assign(tokens.begin(), tokens.end());
     Update& update = next_update(Update::Kind::partial, slot);
-    fill_tokens(update, tokens, stream);
+    fill_tokens(update, tokens);
     update.ready_at = ready_at;
   }
 }

@@ -68,6 +68,10 @@ struct Stream {
   VoiceActivity voice;
   int64_t voice_sample = 0;       // on the sample clock, of frame 0 of `voice`
   std::vector<CtcToken> partial;  // hypothesis of the last partial
+
+  // Of rescoring: the segment's encoder output so far. It outlives its segment until the next forward.
+  Tensor encoder_out;  // (max_rescored_frames, D)
+  int kept_frames = 0;
 };
 
 }  // namespace tutti

@@ -91,6 +91,29 @@ TEST_P(SteadyState, TicksAllocateNothing) {
   RecordProperty("onednn_allocations", allocations.library);
 }
 
+TEST(RescoringState, TicksThatRescoreFinalsAllocateNothing) {
+  EngineConfig config;
+  config.decoder = "rescore";
+  config.max_batch_size = 8;
+  const auto engine = make_engine(config);
+  const std::vector<float> samples = clip("libri-02.flac");
+  std::vector<StreamKey> keys;
+  for (int i = 0; i < 12; ++i) keys.push_back(engine->admit({}).value());
+  const auto speak = [&](size_t begin, size_t count) {
+    for (const StreamKey key : keys) must(engine->feed(key, std::span(samples).subspan(begin, count)));
+    for (const StreamKey key : keys) must(engine->finalize(key));
+    while (engine->has_work()) (void)engine->tick();
+  };
+  // A segment like those that follow, so that what finals say has had room once.
+  for (int i = 0; i < 3; ++i) speak(20000, 30000);
+  const int64_t before = engine->stats().rescored_segments;
+  allocations = {.counting = true};
+  speak(20000, 30000);
+  allocations.counting = false;
+  EXPECT_EQ(engine->stats().rescored_segments - before, 12);
+  EXPECT_EQ(allocations.ours, 0);
+}
+
 INSTANTIATE_TEST_SUITE_P(Decoders, SteadyState, testing::Values("greedy", "prefix"));
 
 TEST(SlotRuntime, TicksAndAdmissionsAllocateNothing) {

@@ -98,7 +98,8 @@ TEST_P(BatchInvariance, AStreamsFinalsAreTheSameBitsAloneAndInACrowd) {
 
 INSTANTIATE_TEST_SUITE_P(Lanes, BatchInvariance,
                          testing::Values(CrowdSize{1, "greedy"}, CrowdSize{5, "prefix"},
-                                         CrowdSize{16, "greedy"}, CrowdSize{32, "prefix"}),
+                                         CrowdSize{16, "greedy"}, CrowdSize{32, "prefix"},
+                                         CrowdSize{3, "rescore"}, CrowdSize{16, "rescore"}),
                          [](const auto& test) {
                            return test.param.decoder + std::to_string(test.param.max_batch_size);
                          });

@@ -61,6 +61,18 @@ std::shared_ptr<const ConformerCtc> bundled_model() {
   return model;
 }
 
+std::shared_ptr<const ConformerCtc> decoder_model() {
+  static const std::shared_ptr<const ConformerCtc> model = [] {
+    EngineConfig config;
+    config.decoder = "rescore";
+    const auto ops = make_cpu_ops();
+    return std::make_shared<const ConformerCtc>(
+        load_wenet_checkpoint(std::filesystem::path(TUTTI_TEST_DATA) / "conformer-u2pp-tiny"), *ops,
+        required_positions(config), required_hypothesis_tokens(config));
+  }();
+  return model;
+}
+
 EngineConfig greedy_config() {
   EngineConfig config;
   config.decoder = "greedy";
@@ -68,7 +80,8 @@ EngineConfig greedy_config() {
 }
 
 std::unique_ptr<Engine> make_engine(const EngineConfig& config) {
-  return std::make_unique<Engine>(bundled_model(), make_cpu_ops(), config);
+  const auto model = config.decoder == "rescore" ? decoder_model() : bundled_model();
+  return std::make_unique<Engine>(model, make_cpu_ops(), config);
 }
 
 std::vector<float> clip(const std::string& name) {

@@ -36,10 +36,15 @@ struct Said {
 /// The bundled model in float32, loaded once for all tests of a program.
 [[nodiscard]] std::shared_ptr<const ConformerCtc> bundled_model();
 
+/// The small U2++ model with its attention decoders, for hypotheses of the usual length. Its weights are
+/// arbitrary: what it says makes no sense, and depends on all of the audio.
+[[nodiscard]] std::shared_ptr<const ConformerCtc> decoder_model();
+
 /// Decodes greedily, as the expected transcripts were.
 /// The search that the reference transcripts were made with.
 [[nodiscard]] EngineConfig greedy_config();
 
+/// With the bundled model, or, where `config` asks for rescoring, the one that has decoders.
 [[nodiscard]] std::unique_ptr<Engine> make_engine(const EngineConfig& config = greedy_config());
 
 /// Samples of a 16 kHz clip of tests/data/speech.
