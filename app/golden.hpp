@@ -13,9 +13,9 @@ namespace tutti {
 /// Recomputes what a golden file holds: runs its stored features (`U.feats`) through every mode stored beside
 /// them
 /// (`U.full`, `U.stream.cC_lL`, `U.stream_offsetN.cC_lL`, `U.pipe.cC_lL`, `U.debug`) and returns the results
-/// under the golden names. Not computed are attention decoder results (`*.dec.*`, `*.resc.*`) and
-/// `*.nbest_times`, which differ from the Viterbi times in `*.nbest_times_viterbi` where WeNet keeps the
-/// times of a path that is not the best.
+/// under the golden names; with a model that has its attention decoders also `*.dec.*` and `*.resc.*` (see
+/// golden_decoder.hpp). Not computed is `*.nbest_times`, which differs from the Viterbi times in
+/// `*.nbest_times_viterbi` where WeNet keeps the times of a path that is not the best.
 [[nodiscard]] TensorMap recompute_golden(std::shared_ptr<const ConformerCtc> model, const TensorMap& golden);
 
 /// Positions that the modes stored in a golden file address.
@@ -36,7 +36,7 @@ struct GoldenComparison {
 };
 
 /// Compares by the tolerances of the reference data: CTC log-probabilities 5e-5, encoder output, caches and
-/// intermediates 1e-4, n-best scores 1e-3, integers exact.
+/// intermediates 1e-4, decoder log-probabilities 2e-4, scores 1e-3, confidences 1e-4, integers exact.
 [[nodiscard]] GoldenComparison compare_golden(const TensorMap& golden, const TensorMap& computed);
 
 }  // namespace tutti

@@ -43,7 +43,8 @@ NetOptions plan_network(const ServerConfig& config, const ThreadPlan& threads) {
 LoadedModel open_model(const ServerConfig& config, const Device& device) {
   const std::unique_ptr<Ops> ops = open_device(device);
   return {.model = std::make_shared<const ConformerCtc>(load_model(model_directory(config.model)), *ops,
-                                                        required_positions(config.engine)),
+                                                        required_positions(config.engine),
+                                                        required_hypothesis_tokens(config.engine)),
           .device = std::string(ops->description())};
 }
 

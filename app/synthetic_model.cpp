@@ -59,10 +59,14 @@ class Synthesizer {
     linear(block + "feed_forward" + name + ".w_2", hidden, d);
   }
 
+  void projections(const std::string& name, int64_t d) {
+    for (const char* part : {"linear_q", "linear_k", "linear_v", "linear_out"}) linear(name + part, d, d);
+  }
+
   void attention(const std::string& block, int64_t d, int64_t heads) {
     const std::string name = block + "self_attn.";
     norm(block + "norm_mha", d);
-    for (const char* part : {"linear_q", "linear_k", "linear_v", "linear_out"}) linear(name + part, d, d);
+    projections(name, d);
     random(name + "linear_pos.weight", {d, d}, d);
     random(name + "pos_bias_u", {heads, d / heads}, d);
     random(name + "pos_bias_v", {heads, d / heads}, d);
@@ -78,6 +82,21 @@ class Synthesizer {
     norm(name + "norm", d);
     random(name + "pointwise_conv2.weight", {d, d, 1}, d);
     constant(name + "pointwise_conv2.bias", {d}, 0);
+  }
+
+  void decoder(const std::string& name, const ConformerSpec& spec, int blocks) {
+    const int64_t d = spec.output_size;
+    random(name + "embed.0.weight", {spec.vocab_size, d}, d);
+    for (int i = 0; i < blocks; ++i) {
+      const std::string block = name + "decoders." + std::to_string(i) + ".";
+      projections(block + "self_attn.", d);
+      projections(block + "src_attn.", d);
+      linear(block + "feed_forward.w_1", d, spec.decoder->linear_units);
+      linear(block + "feed_forward.w_2", spec.decoder->linear_units, d);
+      for (const char* part : {"norm1", "norm2", "norm3"}) norm(block + part, d);
+    }
+    norm(name + "after_norm", d);
+    linear(name + "output_layer", d, spec.vocab_size);
   }
 
  private:
@@ -136,6 +155,11 @@ Checkpoint synthetic_checkpoint(const ConformerSpec& spec) {
   std::vector<float> bias(static_cast<size_t>(spec.vocab_size));
   bias[static_cast<size_t>(spec.blank_id)] = std::sqrt(2 * std::log(static_cast<float>(spec.vocab_size)));
   checkpoint.weights.add("ctc.ctc_lo.bias", host_tensor({spec.vocab_size}, bias));
+  if (spec.decoder) {
+    const bool both = spec.decoder->bidirectional;
+    add.decoder(both ? "decoder.left_decoder." : "decoder.", spec, spec.decoder->num_blocks);
+    if (both) add.decoder("decoder.right_decoder.", spec, spec.decoder->reverse_num_blocks);
+  }
   checkpoint.units.emplace_back("<blank>");
   for (int i = 1; i < spec.vocab_size; ++i) checkpoint.units.push_back(fmt::format("▁w{}", i));
   return checkpoint;

@@ -52,8 +52,9 @@ int transcribe(const Options& options) {
   config.beam = options.beam;
   config.max_tick_ms = 1000;  // nobody waits for a single chunk here: wide ticks are the cheapest
   std::unique_ptr<Ops> ops = open_device({});
-  const auto model = std::make_shared<const ConformerCtc>(load_model(model_directory(options.model)), *ops,
-                                                          required_positions(config));
+  const auto model =
+      std::make_shared<const ConformerCtc>(load_model(model_directory(options.model)), *ops,
+                                           required_positions(config), required_hypothesis_tokens(config));
   Engine engine(model, std::move(ops), config);
 
   ProgressBar bar;
@@ -88,9 +89,11 @@ void add_transcribe(CLI::App& app, int& exit_code) {
   command->add_option("files", options->files, "Audio files")->required();
   command->add_option("--model", options->model, "Model directory (default: the bundled English model)");
   command
-      ->add_option("--decoder", options->decoder,
-                   "How tokens are chosen: prefix (a beam of hypotheses) or greedy")
-      ->check(CLI::IsMember({"prefix", "greedy"}))
+      ->add_option(
+          "--decoder", options->decoder,
+          "How tokens are chosen: prefix (a beam of hypotheses), greedy, or rescore (prefix, the best of "
+          "the beam chosen by the model's attention decoder too)")
+      ->check(CLI::IsMember({"prefix", "greedy", "rescore"}))
       ->capture_default_str();
   command->add_option("--beam", options->beam, "Hypotheses that prefix keeps, 1 to 64")
       ->check(CLI::Range(1, 64))

@@ -5,6 +5,7 @@
 
 #include "app/commands.hpp"
 #include "app/golden.hpp"
+#include "app/golden_decoder.hpp"
 #include "gpu/device.hpp"
 #include "model/model_loader.hpp"
 
@@ -15,8 +16,10 @@ namespace {
 int verify(const std::string& checkpoint, const std::string& golden_file, const std::string& dump) {
   const TensorMap golden = load_safetensors(golden_file);
   const std::unique_ptr<Ops> ops = open_device({});
-  const auto model =
-      std::make_shared<const ConformerCtc>(load_model(checkpoint), *ops, golden_positions(golden));
+  Checkpoint loaded = load_model(checkpoint);
+  const int hypothesis_tokens = loaded.spec.decoder ? golden_hypothesis_tokens(golden) : 0;
+  const auto model = std::make_shared<const ConformerCtc>(std::move(loaded), *ops, golden_positions(golden),
+                                                          hypothesis_tokens);
   const TensorMap computed = recompute_golden(model, golden);
   if (!dump.empty()) save_safetensors(dump, computed);
 

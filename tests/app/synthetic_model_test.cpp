@@ -36,6 +36,17 @@ TEST(SyntheticModel, HasExactlyTheTensorsOfAConformer) {
   EXPECT_TRUE(model.unused_weights().empty());
 }
 
+TEST(SyntheticModel, HasTheDecodersThatItsSpecAsksFor) {
+  const auto ops = make_cpu_ops();
+  ConformerSpec spec = parse_model_size("2x64x128h2v50");
+  for (const bool bidirectional : {false, true}) {
+    spec.decoder = DecoderSpec{.bidirectional = bidirectional, .num_blocks = 2, .reverse_num_blocks = 1};
+    const ConformerCtc model(synthetic_checkpoint(spec), *ops, 200, 16);
+    EXPECT_TRUE(model.unused_weights().empty());
+    EXPECT_EQ(model.decoders()->right != nullptr, bidirectional);
+  }
+}
+
 TEST(SyntheticModel, AgreesWithTheReferencesOfTheCheck) {
   const ConformerSpec spec = parse_model_size("2x64x128h2v50");
   const LogprobCheck check(synthetic_checkpoint(spec), 3);
