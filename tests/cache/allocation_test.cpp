@@ -7,6 +7,8 @@
 #include <cstdlib>
 #include <new>
 
+#include "cache/decoder_kv.hpp"
+#include "cache/dense_decoder_kv.hpp"
 #include "cache/stream_cache_view.hpp"
 #include "cache/stream_slot_pool.hpp"
 #include "tests/cache/fake_decoder.hpp"
@@ -90,6 +92,46 @@ TEST(Caches, AllocateNoMemoryAfterConstruction) {
   }
   EXPECT_EQ(allocations - before, 0);
   EXPECT_GT(allocations, 0) << "the counter counts";
+}
+
+TEST(DecoderCaches, AllocateNoMemoryAfterConstruction) {
+  constexpr DecoderKvConfig config{.num_layers = 2,
+                                   .n_kv_head = 1,
+                                   .head_dim = 2,
+                                   .page_tokens = 4,
+                                   .max_rows = 6,
+                                   .max_row_tokens = 20,
+                                   .format = DType::f8e4m3};
+  HostOps ops;
+  DecoderKvCacheManager rows(config, ops);
+  PagedDecoderKv batch(rows.pool(), config.max_rows, rows.table_width());
+  DenseDecoderKv group(config, ops);
+  DenseDecoderKv other(config, ops);
+
+  const int64_t before = allocations;
+  StreamId next_id = 1;
+  for (int generation = 0; generation < 20; ++generation) {
+    std::array<StreamId, 4> ids{};
+    for (StreamId& id : ids) {
+      id = next_id += 1'000'003;
+      if (rows.can_admit(std::array{20})) rows.allocate_row(id, 20, 3);
+    }
+    group.reset(2);
+    other.reset(3);
+    constexpr std::array ones{1, 1, 1, 1};
+    for (int step = 0; step < 15; ++step) {
+      rows.prepare_step(ids, ones);
+      rows.fill_batch(ids, batch);
+      (void)batch.layer(1);
+      for (const StreamId id : ids) rows.commit_step(id, 1);
+      group.prepare_step(std::span(ones).first(static_cast<size_t>(group.lanes())));
+      group.commit_step(std::span(ones).first(static_cast<size_t>(group.lanes())));
+      group.select(std::array<int32_t, 3>{1, 1, 0});
+      if (step == 9) group.merge(other);
+    }
+    for (const StreamId id : ids) rows.free_row(id);
+  }
+  EXPECT_EQ(allocations - before, 0);
 }
 
 }  // namespace

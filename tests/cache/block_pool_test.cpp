@@ -133,11 +133,13 @@ TEST(BlockPool, RefusesADTypeThatKeysAndValuesAreNotStoredIn) {
 
 TEST(BlockPool, TakesTheBytesThatTheFormulaSays) {
   HostOps ops;
-  for (const DType dtype : {DType::f32, DType::bf16}) {
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f8e4m3}) {
     const BlockPool pool(small_config(), ops, dtype);
     size_t bytes = 0;
     for (int layer = 0; layer < 2; ++layer) {
-      bytes += pool.get_kv_view(layer).k.bytes() + pool.get_kv_view(layer).v.bytes();
+      const BlockPool::KvView kv = pool.get_kv_view(layer);
+      bytes += kv.k.bytes() + kv.v.bytes();
+      if (dtype == DType::f8e4m3) bytes += kv.k_scales.bytes() + kv.v_scales.bytes();
     }
     EXPECT_EQ(static_cast<int64_t>(bytes), pool.num_blocks() * bytes_per_kv_block(pool.config(), dtype));
     const auto first = pool.get_kv_view(0);
