@@ -68,5 +68,30 @@ TEST_P(CpuAllocations, AreNoneOfOursInProductsAndSubsampling) {
     EXPECT_GT(library_allocations, 0) << "the library's allocations are not attributed to it";
 }
 
+TEST(CpuDecoderAllocations, AreNoneInAttentionWhateverTheFormat) {
+  Random random(2);
+  const std::unique_ptr<Ops> ops = make_cpu_ops(cpu::GemmChoice::panel);
+  constexpr int head_dim = max_decoder_head_dim;
+  const std::vector<int32_t> row_begin{0, 3};
+  const std::vector<int32_t> table{1};
+  const std::vector<int32_t> seqlens{2};
+  const Tensor keys_values = random.tensor({3, 2 * head_dim});
+  const Tensor qkv = random.tensor({3, 3 * head_dim});
+  const Tensor queries = random.tensor({3, head_dim});
+  const Tensor out = host_tensor(DType::f32, {3, head_dim});
+  const Tensor scales = host_tensor(DType::f32, {2, 8, 1});
+  for (const DType format : {DType::f32, DType::bf16, DType::f8e4m3}) {
+    const Tensor k = host_tensor(format, {2, 8, 1, head_dim});
+    const Tensor v = host_tensor(format, {2, 8, 1, head_dim});
+    const DecoderKv kv{k, v, scales, scales, table, 1, seqlens};
+    own_allocations = 0;
+    ops->append_decoder_kv({row_begin}, kv, keys_values);
+    ops->decoder_self_attention({row_begin}, kv, qkv, out);
+    ops->decoder_cross_attention({row_begin}, kv, queries, out);
+    ops->copy(k.view()[0], k.view()[1]);
+    EXPECT_EQ(own_allocations, 0);
+  }
+}
+
 }  // namespace
 }  // namespace tutti
