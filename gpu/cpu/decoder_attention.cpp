@@ -122,27 +122,30 @@ const float* stored_row(const HeadVectors& x, size_t at, const DecoderHead& head
   }
 }
 
-/// The next keys and values as rows of floats with whole vectors. The last group repeats its last key.
+/// The next keys and values as rows of floats with whole vectors, walking the block table. The last group
+/// repeats its last key.
 struct KeyTile {
   const float* k[decoder_key_tile + keys_at_once];
   const float* v[decoder_key_tile];
 
   void fill(const DecoderHead& head, size_t first, size_t count, const DecoderScratch& s) {
     const size_t stride = padded_dim(head.dim);
+    size_t page = first / head.page_tokens;
+    size_t offset = first % head.page_tokens;
     for (size_t j = 0; j < count; ++j) {
-      k[j] = row(head, head.k, first + j, s.k + j * stride);
-      v[j] = row(head, head.v, first + j, s.v + j * stride);
+      const size_t at = static_cast<size_t>(head.block_table[page]) * head.page_tokens + offset;
+      k[j] = row(head, head.k, first + j, at, s.k + j * stride);
+      v[j] = row(head, head.v, first + j, at, s.v + j * stride);
+      if (++offset == head.page_tokens) offset = 0, ++page;
     }
     std::fill_n(k + count, keys_at_once, k[count - 1]);
   }
 
  private:
-  static const float* row(const DecoderHead& head, const HeadVectors& x, size_t key, float* scratch_row) {
-    const float* values = x.given + key * head.given_stride;
-    if (x.given == nullptr) {
-      const auto page = static_cast<size_t>(head.block_table[key / head.page_tokens]);
-      values = stored_row(x, page * head.page_tokens + key % head.page_tokens, head, scratch_row);
-    }
+  static const float* row(const DecoderHead& head, const HeadVectors& x, size_t key, size_t at,
+                          float* scratch_row) {
+    const float* const values =
+        x.given != nullptr ? x.given + key * head.given_stride : stored_row(x, at, head, scratch_row);
     if (head.dim % vector_lanes == 0) return values;
     if (values != scratch_row) std::copy_n(values, head.dim, scratch_row);
     std::fill(scratch_row + head.dim, scratch_row + padded_dim(head.dim), 0.0F);
