@@ -26,6 +26,7 @@ struct EngineConfig {
   float ctc_weight = -1;           ///< -1 = what the model states
   float reverse_weight = -1;       ///< the same
   int max_rescored_frames = 1024;  ///< encoder frames; a longer segment is closed with reason "length"
+  std::string decoder_kv = "f32";  ///< "f32", "bf16" or "fp8_e4m3": how the decoder's K and V are stored
   // When a segment ends by itself, unless a client asks for something else; 0 = never (decode/endpoint.hpp).
   int endpoint_silence_ms = 800;
   int endpoint_long_silence_ms = 5000;

@@ -60,6 +60,7 @@ bool is_anything(std::string_view /*text*/) { return true; }
 
 constexpr std::array<std::string_view, 5> log_levels{"trace", "debug", "info", "warn", "error"};
 constexpr std::array<std::string_view, 3> decoders{"greedy", "prefix", "rescore"};
+constexpr std::array<std::string_view, 3> kv_formats{"f32", "bf16", "fp8_e4m3"};
 constexpr int no_limit = std::numeric_limits<int>::max();
 
 constexpr ConfigOption table[] = {
@@ -133,6 +134,10 @@ constexpr ConfigOption table[] = {
     {"engine.max_rescored_frames",
      "Encoder frames of a segment kept for rescoring; a longer one is closed with reason \"length\".",
      number<&EngineConfig::max_rescored_frames>(16, 1 << 16)},
+    {"engine.decoder_kv",
+     "How keys and values of the attention decoder are stored; the narrower, the less memory rescoring "
+     "takes.",
+     ChoiceField{member<&EngineConfig::decoder_kv>, kv_formats}},
     {"engine.endpoint_silence_ms", "Silence after speech that ends a segment; 0 is never.",
      number<&EngineConfig::endpoint_silence_ms>(0, 600000)},
     {"engine.endpoint_long_silence_ms",

@@ -112,7 +112,13 @@ Engine::Impl::Impl(std::shared_ptr<const ConformerCtc> model, std::unique_ptr<Op
   updates.resize(3 * n + told);
   for (size_t i = 0; i < told; ++i)
     updates[i].text.reserve(static_cast<size_t>(config.max_segment_tokens) * 4);
-  if (config.decoder == "rescore") prepare_rescoring();
+  if (config.decoder == "rescore") {
+    prepare_rescoring();
+  } else if (config.decoder_kv != EngineConfig{}.decoder_kv) {
+    throw SetupError("engine.decoder_kv = '" + config.decoder_kv + "': engine.decoder = '" + config.decoder +
+                     "' has no attention decoder to store keys and values of; expected '" +
+                     EngineConfig{}.decoder_kv + "', or engine.decoder = 'rescore'");
+  }
 }
 
 Stream* Engine::Impl::find(StreamKey key) {

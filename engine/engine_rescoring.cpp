@@ -32,7 +32,8 @@ void Engine::Impl::prepare_rescoring() {
   rescorer.emplace(model, runner.ops(),
                    Rescorer::Limits{.max_frames = config.max_rescored_frames,
                                     .max_tokens = required_hypothesis_tokens(config),
-                                    .max_hypotheses = config.beam},
+                                    .max_hypotheses = config.beam,
+                                    .kv_format = parse_decoder_kv_format(config.decoder_kv)},
                    rescoring_weights(config, model));
   for (Stream& stream : streams) {
     stream.encoder_out =

@@ -28,6 +28,7 @@ DecoderKvConfig kv_config(const ConformerCtc& model, const Rescorer::Limits& lim
   config.n_kv_head = spec.decoder->attention_heads;
   config.head_dim = spec.output_size / spec.decoder->attention_heads;
   config.page_tokens = page_tokens;
+  config.format = limits.kv_format;
   config.max_rows = 2 * limits.max_lanes;
   config.max_row_tokens = std::max(limits.max_frames, limits.max_tokens + 1);
   // A batch can be as small as one hypothesis and its frames, of whatever length; there is room for two

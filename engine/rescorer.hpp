@@ -47,8 +47,9 @@ class Rescorer {
     int max_frames = 1024;  ///< encoder frames of a segment
     int max_tokens = 1024;  ///< of a hypothesis, at most what the decoders were loaded for
     int max_hypotheses = 10;
-    int max_lanes = 16;  ///< hypotheses that advance together
-    int num_pages = 0;   ///< of keys and values; 0 = enough for the usual company
+    int max_lanes = 16;            ///< hypotheses that advance together
+    int num_pages = 0;             ///< of keys and values; 0 = enough for the usual company
+    DType kv_format = DType::f32;  ///< of keys and values: f32, bf16 or f8e4m3
   };
   /// Tokens of a hypothesis that one step takes. The same for every hypothesis in any company; more than one
   /// because the tokens are known, and the decoder's weights are read once for all of them.

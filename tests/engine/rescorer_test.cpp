@@ -123,6 +123,62 @@ TEST(RescorerReference, OneDirectionEqualsTheReferenceWhateverTheReverseWeight) 
   }
 }
 
+/// How far scores move when keys and values are stored in `format`, over all utterances of a model.
+struct Moved {
+  double token = 0;       ///< the largest difference of a token's log-probability
+  double mean_token = 0;  ///< their mean
+  double total = 0;       ///< the largest difference of a hypothesis' total
+  int tokens = 0;
+  int changed_winners = 0;
+};
+Moved moved_by(DType format, const ConformerCtc& model, const std::vector<Reference>& references) {
+  const RescoringWeights weights{0.5F, 0.3F};
+  const auto ops = make_cpu_ops();
+  Rescorer exact(model, *ops, {.max_frames = 256, .max_tokens = 32}, weights);
+  Rescorer narrow(model, *ops, {.max_frames = 256, .max_tokens = 32, .kv_format = format}, weights);
+  Moved moved;
+  for (const Reference& reference : references) {
+    RescoredSegment a = reference.segment(exact);
+    RescoredSegment b = reference.segment(narrow);
+    exact.run({&a, 1});
+    narrow.run({&b, 1});
+    moved.changed_winners += a.best == b.best ? 0 : 1;
+    for (size_t i = 0; i < a.count; ++i) {
+      moved.total = std::max(moved.total, std::abs(a.scores[i].total - b.scores[i].total));
+      for (const auto side : {&RescoredHypothesis::left, &RescoredHypothesis::right}) {
+        for (size_t j = 0; j < (a.scores[i].*side).size(); ++j) {
+          const double by = std::abs((a.scores[i].*side)[j] - (b.scores[i].*side)[j]);
+          moved.token = std::max(moved.token, by);
+          moved.mean_token += by;
+          ++moved.tokens;
+        }
+      }
+    }
+  }
+  moved.mean_token /= moved.tokens;
+  return moved;
+}
+
+// Neither changes a winner of these: they are 0.2 apart at least.
+TEST(RescorerReference, NarrowKeysAndValuesMoveScoresLittle) {
+  const auto one_direction = load("conformer-bn-tiny");
+  std::vector<Reference> others;
+  for (const char* utterance : {"utt0", "utt1", "utt2"}) {
+    others.emplace_back("conformer-bn-tiny", utterance, "stream.c16_l4.encoder_out");
+  }
+  for (const auto& [format, limit] : {std::pair{DType::bf16, 0.006}, std::pair{DType::f8e4m3, 0.1}}) {
+    SCOPED_TRACE(decoder_kv_format_name(format));
+    for (const Moved& moved :
+         {moved_by(format, bidirectional_model(), utterances()), moved_by(format, *one_direction, others)}) {
+      EXPECT_LT(moved.token, limit);
+      EXPECT_LT(moved.total, limit);
+      EXPECT_GT(moved.mean_token, limit / 1000) << "the format is in use";
+      EXPECT_LT(moved.mean_token, limit / 10);
+      EXPECT_EQ(moved.changed_winners, 0);
+    }
+  }
+}
+
 void expect_same_bits(const RescoredSegment& a, const RescoredSegment& b) {
   EXPECT_EQ(a.best, b.best);
   EXPECT_EQ(a.confidence, b.confidence);
@@ -207,6 +263,24 @@ TEST(Rescorer, ASegmentWhoseFramesAreNotFiniteFailsAloneAndHarmsNobodyAfter) {
   RescoredSegment after = utterances()[0].segment(rescorer);
   rescorer.run({&after, 1});
   expect_same_bits(after, healthy);
+}
+
+TEST(Rescorer, NarrowKeysAndValuesScoreTheSameBitsAloneAndInAnyCompany) {
+  for (const DType format : {DType::bf16, DType::f8e4m3}) {
+    SCOPED_TRACE(decoder_kv_format_name(format));
+    const auto ops = make_cpu_ops();
+    Rescorer rescorer(bidirectional_model(), *ops,
+                      {.max_frames = 256, .max_tokens = 32, .max_lanes = 7, .kv_format = format},
+                      {0.5F, 0.3F});
+    std::vector<RescoredSegment> together;
+    for (const Reference& reference : utterances()) together.push_back(reference.segment(rescorer));
+    rescorer.run(together);
+    for (size_t i = 0; i < together.size(); ++i) {
+      RescoredSegment alone = utterances()[i].segment(rescorer);
+      rescorer.run({&alone, 1});
+      expect_same_bits(together[i], alone);
+    }
+  }
 }
 
 TEST(Rescorer, RefusesWhatItCouldNeverServe) {

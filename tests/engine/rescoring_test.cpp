@@ -11,6 +11,7 @@
 namespace tutti {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
@@ -58,6 +59,31 @@ TEST(Rescoring, WeightsAreThoseThatTheModelStatesUnlessTold) {
   EXPECT_NE(recognize(told, "ocean-24.flac").finals()[0].confidence, stated.finals()[0].confidence);
   told.ctc_weight = 100;
   EXPECT_NE(recognize(told, "ocean-24.flac").final_texts(), stated.final_texts());
+}
+
+TEST(Rescoring, TheDecodersKeysAndValuesMayBeStoredNarrower) {
+  const Said exact = recognize(rescoring_config(), "ocean-24.flac");
+  for (const char* format : {"bf16", "fp8_e4m3"}) {
+    EngineConfig config = rescoring_config();
+    config.decoder_kv = format;
+    const Said narrow = recognize(config, "ocean-24.flac");
+    ASSERT_EQ(narrow.finals().size(), exact.finals().size());
+    EXPECT_NE(narrow.finals()[0].confidence, exact.finals()[0].confidence) << format;
+    EXPECT_NEAR(narrow.finals()[0].confidence, exact.finals()[0].confidence, 0.01) << format;
+  }
+}
+
+TEST(Rescoring, RefusesAFormatForKeysAndValuesThatNothingStores) {
+  EngineConfig config = rescoring_config();
+  config.decoder = "prefix";
+  config.decoder_kv = "fp8_e4m3";
+  EXPECT_THAT([&] { Engine(decoder_model(), make_cpu_ops(), config); },
+              ThrowsMessage<SetupError>(AllOf(HasSubstr("engine.decoder_kv = 'fp8_e4m3'"),
+                                              HasSubstr("expected 'f32', or engine.decoder = 'rescore'"))));
+  config.decoder = "rescore";
+  config.decoder_kv = "fp4";
+  EXPECT_THAT([&] { Engine(decoder_model(), make_cpu_ops(), config); },
+              ThrowsMessage<std::invalid_argument>(HasSubstr("\"fp4\": expected f32, bf16 or fp8_e4m3")));
 }
 
 TEST(Rescoring, WordsHaveTheTimesOfTheirOwnHypothesis) {
