@@ -13,13 +13,6 @@ namespace {
 
 double seconds(Clock::duration d) { return std::chrono::duration<double>(d).count(); }
 
-// What this thread has cost: a tick that was preempted did not take longer to compute.
-std::chrono::nanoseconds thread_time() {
-  timespec now{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
-}
-
 CacheConfig cache_limits(const EngineConfig& config) {
   CacheConfig cache;
   cache.chunk_size = config.chunk_size;
@@ -48,6 +41,12 @@ size_t max_voice_events(int chunk_size) {
 }
 
 }  // namespace
+
+std::chrono::nanoseconds thread_time() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
+}
 
 std::string_view to_string(FinalReason reason) {
   switch (reason) {
@@ -88,7 +87,8 @@ Engine::Impl::Impl(std::shared_ptr<const ConformerCtc> model, std::unique_ptr<Op
                                                model->spec().fbank.sample_rate)),
       slots(config_.max_streams),
       scheduler(config_.max_streams),
-      lane_limit(config_.max_batch_size) {
+      lane_limit(config_.max_batch_size),
+      rescore_limit(config_.max_batch_size) {
   if (model->max_positions() < required_positions(config)) {
     throw std::invalid_argument("the model was loaded with " + std::to_string(model->max_positions()) +
                                 " positions, this configuration needs " +

@@ -73,7 +73,7 @@ struct EngineStats {
   double feature_seconds = 0;
   double decode_seconds = 0;
   int64_t rescored_segments = 0;
-  double rescore_seconds = 0;
+  double rescore_seconds = 0;  ///< beside the above
 };
 
 /// Positions a model needs for `config`: see EngineConfig::max_position_frames.

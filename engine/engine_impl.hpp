@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <span>
@@ -17,6 +18,9 @@ namespace tutti {
 [[nodiscard]] inline int overdue_position(const EngineConfig& config) {
   return config.max_position_frames * 3 / 2;
 }
+
+/// What this thread has cost: work that was preempted did not take longer to compute.
+[[nodiscard]] std::chrono::nanoseconds thread_time();
 
 /// A final that was announced and waits for its hypotheses to be rescored.
 struct PendingFinal {
@@ -94,6 +98,7 @@ struct Engine::Impl {
   std::vector<Update> updates;  // the first update_count are this tick's; the rest keep their memory
   size_t update_count = 0;
   std::optional<Rescorer> rescorer;
+  LaneLimit rescore_limit;
   std::vector<RescoredSegment> rescored;  // one for each of the finals that a tick may have
   std::vector<PendingFinal> pending;      // of `rescored`, in the order of their updates
   EngineStats stats;

@@ -53,9 +53,11 @@ bool Engine::Impl::frames_are_full(const Stream& stream) const {
   return rescorer && stream.kept_frames + config.chunk_size > config.max_rescored_frames;
 }
 
-// A tick rescores as many segments as it has lanes; commands that would close more are carried out next tick.
+// A tick rescores the segments that ended by themselves, one a lane at most. A command that would close a
+// further one is carried out next tick, unless it is within what the tick's budget allows.
 bool Engine::Impl::must_wait_for_rescoring(const Stream& stream) const {
-  return stream.kept_frames > 0 && pending.size() == rescored.size() &&
+  const int affordable = rescore_limit.lanes(std::chrono::milliseconds(config.max_tick_ms));
+  return stream.kept_frames > 0 && static_cast<int>(pending.size()) >= affordable &&
          stream.commands.front()->kind != Command::Kind::reset;
 }
 
@@ -71,7 +73,9 @@ void Engine::Impl::postpone_final(int slot, size_t update, int64_t end_sample) {
 void Engine::Impl::rescore_finals() {
   if (pending.empty()) return;
   const Clock::time_point start = Clock::now();
+  const std::chrono::nanoseconds cost_before = thread_time();
   rescorer->run(std::span(rescored).first(pending.size()));
+  rescore_limit.record(static_cast<int>(pending.size()), thread_time() - cost_before);
   for (size_t i = 0; i < pending.size(); ++i) {
     const RescoredSegment& segment = rescored[i];
     if (segment.failed) continue;
