@@ -101,6 +101,7 @@ struct Engine::Impl {
   LaneLimit rescore_limit;
   std::vector<RescoredSegment> rescored;  // one for each of the finals that a tick may have
   std::vector<PendingFinal> pending;      // of `rescored`, in the order of their updates
+  size_t finals_by_rule = 0;              // of them, before the tick's commands
   EngineStats stats;
 };
 

@@ -39,7 +39,7 @@ void Engine::Impl::prepare_rescoring() {
     stream.encoder_out =
         runner.ops().allocate(DType::f32, {config.max_rescored_frames, model.spec().output_size});
   }
-  for (int i = 0; i < config.max_batch_size; ++i) rescored.push_back(rescorer->make_segment());
+  for (int i = 0; i < config.max_batch_size + 1; ++i) rescored.push_back(rescorer->make_segment());
   pending.reserve(rescored.size());
 }
 
@@ -53,11 +53,12 @@ bool Engine::Impl::frames_are_full(const Stream& stream) const {
   return rescorer && stream.kept_frames + config.chunk_size > config.max_rescored_frames;
 }
 
-// A tick rescores the segments that ended by themselves, one a lane at most. A command that would close a
-// further one is carried out next tick, unless it is within what the tick's budget allows.
+// A tick rescores the segments that ended by themselves, one a lane at most, one that a command closes, so
+// that nobody waits for ever, and as many more of these as its budget allows.
 bool Engine::Impl::must_wait_for_rescoring(const Stream& stream) const {
   const int affordable = rescore_limit.lanes(std::chrono::milliseconds(config.max_tick_ms));
-  return stream.kept_frames > 0 && static_cast<int>(pending.size()) >= affordable &&
+  return stream.kept_frames > 0 && pending.size() > finals_by_rule &&
+         static_cast<int>(pending.size()) >= affordable &&
          stream.commands.front()->kind != Command::Kind::reset;
 }
 

@@ -34,6 +34,7 @@ std::optional<ReadyChunk> Engine::Impl::ready_chunk(const Stream& stream) const 
 
 // Commands whose audio has been forwarded; those that need a last short chunk first wait for it.
 void Engine::Impl::run_commands() {
+  finals_by_rule = pending.size();
   for (int slot = 0; slot < static_cast<int>(streams.size()); ++slot) {
     while (streams[static_cast<size_t>(slot)].open && run_command(slot)) {
     }

@@ -113,6 +113,28 @@ TEST(Rescoring, SegmentsEndWhenNoMoreFramesCanBeKept) {
   EXPECT_EQ(said.finals().back().reason, FinalReason::eof);
 }
 
+// A model that hears nothing but blanks.
+TEST(Rescoring, ASegmentWithoutTokensStartsAnewSilentlyWhenNoMoreFramesCanBeKept) {
+  EngineConfig config = rescoring_config();
+  config.max_rescored_frames = 40;
+  Checkpoint checkpoint = load_model(std::filesystem::path(TUTTI_TEST_DATA) / "conformer-u2pp-tiny");
+  checkpoint.weights.take("ctc.ctc_lo.bias").f32()[checkpoint.spec.blank_id] += 1000;
+  auto ops = make_cpu_ops();
+  const auto deaf = std::make_shared<const ConformerCtc>(
+      std::move(checkpoint), *ops, required_positions(config), required_hypothesis_tokens(config));
+  Engine engine(deaf, std::move(ops), config);
+  const Said said = recognize_alone(engine, clip("libri-02.flac"));
+  ASSERT_EQ(said.events.size(), 1U);
+  const Said::Event& final = said.events.front();
+  EXPECT_EQ(final.reason, FinalReason::eof);
+  EXPECT_TRUE(final.text.empty());
+  EXPECT_GT(final.segment_sample, 0);
+  EXPECT_EQ(final.segment_sample % (2 * 16 * 640), 0);
+  EXPECT_EQ(engine.stats().rescored_segments, 1);  // how likely it is that nothing was said
+  EXPECT_GT(final.confidence, 0);
+  EXPECT_LT(final.confidence, 1);
+}
+
 TEST(Rescoring, AFinalOfNoAudioIsEmpty) {
   const auto engine = make_engine(rescoring_config());
   const StreamKey key = engine->admit({}).value();
