@@ -23,13 +23,14 @@ namespace tutti::cpu {
 
 /// Keys between two updates of the running maximum and sum, counted from a lane's first key: widened they fit
 /// in the first-level cache.
-inline constexpr size_t decoder_key_tile = 64;
+inline constexpr size_t decoder_key_tile = 32;
 /// Queries that share a widened tile.
 inline constexpr size_t decoder_query_block = 32;
 /// The widest vector in use: rows of a tile are padded to a multiple of it.
 inline constexpr size_t decoder_row_pad = 16;
 /// Keys scored together, as many independent sums.
 inline constexpr size_t keys_at_once = 8;
+static_assert(decoder_key_tile % keys_at_once == 0);
 
 inline size_t padded_dim(size_t dim) {
   return (dim + decoder_row_pad - 1) / decoder_row_pad * decoder_row_pad;
@@ -105,56 +106,39 @@ void store_token(const float* values, size_t heads, size_t dim, DType format, st
   }
 }
 
-/// The vector of token `at` of the cache as floats: in place where they lie so, else widened into `row`.
-const float* stored_row(const HeadVectors& x, size_t at, const DecoderHead& head, float* row) {
+/// Writes the vector of key `key`, at token `at` of the cache, as floats with zeros up to whole vectors.
+void load_row(const DecoderHead& head, const HeadVectors& x, size_t key, size_t at, float* row) {
   const D d;
   const size_t element = at * head.heads * head.dim;
-  switch (x.format) {
-    case DType::bf16:
-      decode_bfloat16(d, reinterpret_cast<const uint16_t*>(x.stored) + element, head.dim, row);
-      return row;
-    case DType::f8e4m3:
-      decode_float8(d, reinterpret_cast<const uint8_t*>(x.stored) + element, x.scales[at * head.heads],
-                    head.dim, row);
-      return row;
-    default:
-      return reinterpret_cast<const float*>(x.stored) + element;
+  if (x.given != nullptr) {
+    std::copy_n(x.given + key * head.given_stride, head.dim, row);
+  } else if (x.format == DType::f8e4m3) {
+    decode_float8(d, reinterpret_cast<const uint8_t*>(x.stored) + element, x.scales[at * head.heads],
+                  head.dim, row);
+  } else if (x.format == DType::bf16) {
+    decode_bfloat16(d, reinterpret_cast<const uint16_t*>(x.stored) + element, head.dim, row);
+  } else {
+    std::copy_n(reinterpret_cast<const float*>(x.stored) + element, head.dim, row);
+  }
+  std::fill(row + head.dim, row + padded_dim(head.dim), 0.0F);
+}
+
+/// The next keys and values, walking the block table.
+void load_tile(const DecoderHead& head, size_t first, size_t count, const DecoderScratch& s) {
+  size_t page = first / head.page_tokens;
+  size_t offset = first % head.page_tokens;
+  for (size_t j = 0; j < count; ++j) {
+    const size_t at = static_cast<size_t>(head.block_table[page]) * head.page_tokens + offset;
+    load_row(head, head.k, first + j, at, s.k + j * padded_dim(head.dim));
+    load_row(head, head.v, first + j, at, s.v + j * padded_dim(head.dim));
+    if (++offset == head.page_tokens) offset = 0, ++page;
   }
 }
 
-/// The next keys and values as rows of floats with whole vectors, walking the block table. The last group
-/// repeats its last key.
-struct KeyTile {
-  const float* k[decoder_key_tile + keys_at_once];
-  const float* v[decoder_key_tile];
-
-  void fill(const DecoderHead& head, size_t first, size_t count, const DecoderScratch& s) {
-    const size_t stride = padded_dim(head.dim);
-    size_t page = first / head.page_tokens;
-    size_t offset = first % head.page_tokens;
-    for (size_t j = 0; j < count; ++j) {
-      const size_t at = static_cast<size_t>(head.block_table[page]) * head.page_tokens + offset;
-      k[j] = row(head, head.k, first + j, at, s.k + j * stride);
-      v[j] = row(head, head.v, first + j, at, s.v + j * stride);
-      if (++offset == head.page_tokens) offset = 0, ++page;
-    }
-    std::fill_n(k + count, keys_at_once, k[count - 1]);
-  }
-
- private:
-  static const float* row(const DecoderHead& head, const HeadVectors& x, size_t key, size_t at,
-                          float* scratch_row) {
-    const float* const values =
-        x.given != nullptr ? x.given + key * head.given_stride : stored_row(x, at, head, scratch_row);
-    if (head.dim % vector_lanes == 0) return values;
-    if (values != scratch_row) std::copy_n(values, head.dim, scratch_row);
-    std::fill(scratch_row + head.dim, scratch_row + padded_dim(head.dim), 0.0F);
-    return scratch_row;
-  }
-};
-
-/// weights[j] = q . k_j for all keys of the tile. The order of a key's sum depends on the dimension alone.
-HWY_INLINE void score(const KeyTile& keys, size_t count, const float* query, size_t dim, float* weights) {
+/// weights[j] = q . k_j for `count` rows of k and up to keys_at_once - 1 more, whatever they hold. The order
+/// of a key's sum depends on the dimension alone.
+HWY_INLINE void score(const float* k, size_t stride, size_t count, const float* query, size_t dim,
+                      float* weights) {
   const D d;
   for (size_t j = 0; j < count; j += keys_at_once) {
     V sum[keys_at_once];
@@ -164,7 +148,7 @@ HWY_INLINE void score(const KeyTile& keys, size_t count, const float* query, siz
       const V q = hn::LoadU(d, query + c);
       HWY_UNROLL(16)
       for (size_t i = 0; i < keys_at_once; ++i)
-        sum[i] = hn::MulAdd(q, hn::LoadU(d, keys.k[j + i] + c), sum[i]);
+        sum[i] = hn::MulAdd(q, hn::LoadU(d, k + (j + i) * stride + c), sum[i]);
     }
     HWY_UNROLL(16)
     for (size_t i = 0; i < keys_at_once; ++i) weights[j + i] = hn::GetLane(hn::SumOfLanes(d, sum[i]));
@@ -173,7 +157,8 @@ HWY_INLINE void score(const KeyTile& keys, size_t count, const float* query, siz
 
 /// sums[c ...] += weights . values for that many vectors of dimensions.
 template <size_t vectors>
-HWY_INLINE void accumulate(const KeyTile& keys, size_t count, const float* weights, size_t c, float* sums) {
+HWY_INLINE void accumulate(const float* v, size_t stride, size_t count, const float* weights, size_t c,
+                           float* sums) {
   const D d;
   V sum[vectors];
   HWY_UNROLL(8)
@@ -182,7 +167,7 @@ HWY_INLINE void accumulate(const KeyTile& keys, size_t count, const float* weigh
     const V w = hn::Set(d, weights[j]);
     HWY_UNROLL(8)
     for (size_t i = 0; i < vectors; ++i) {
-      sum[i] = hn::MulAdd(w, hn::LoadU(d, keys.v[j] + c + i * vector_lanes), sum[i]);
+      sum[i] = hn::MulAdd(w, hn::LoadU(d, v + j * stride + c + i * vector_lanes), sum[i]);
     }
   }
   HWY_UNROLL(8)
@@ -195,7 +180,7 @@ struct QueryState {
   float normalizer = 0;
 
   /// Takes a tile whose scores are in `weights` into account.
-  void add(const KeyTile& keys, size_t count, size_t dim, float* weights, float* sums) {
+  void add(const float* v, size_t stride, size_t count, size_t dim, float* weights, float* sums) {
     const D d;
     std::fill_n(weights + count, vector_lanes, -std::numeric_limits<float>::infinity());
     V largest = hn::Set(d, maximum);
@@ -214,9 +199,11 @@ struct QueryState {
     normalizer =
         normalizer * hn::GetLane(shrink) + sum_over(d, weights, count, [](V w) HWY_ATTR { return w; });
     size_t c = 0;
-    for (; c + 8 * vector_lanes <= dim; c += 8 * vector_lanes) accumulate<8>(keys, count, weights, c, sums);
-    for (; c + 4 * vector_lanes <= dim; c += 4 * vector_lanes) accumulate<4>(keys, count, weights, c, sums);
-    for (; c < dim; c += vector_lanes) accumulate<1>(keys, count, weights, c, sums);
+    for (; c + 8 * vector_lanes <= dim; c += 8 * vector_lanes)
+      accumulate<8>(v, stride, count, weights, c, sums);
+    for (; c + 4 * vector_lanes <= dim; c += 4 * vector_lanes)
+      accumulate<4>(v, stride, count, weights, c, sums);
+    for (; c < dim; c += vector_lanes) accumulate<1>(v, stride, count, weights, c, sums);
   }
 };
 
@@ -231,7 +218,6 @@ void attend_head(const DecoderHead& head, const DecoderScratch& s) {
   const size_t stride = padded_dim(head.dim);
   // Dimensions in whole vectors of this instruction set, of which the tile's rows may have more.
   const size_t dim = (head.dim + vector_lanes - 1) / vector_lanes * vector_lanes;
-  KeyTile keys;
   for (size_t first = 0; first < head.num_queries(); first += decoder_query_block) {
     const size_t queries = std::min(decoder_query_block, head.num_queries() - first);
     QueryState states[decoder_query_block];
@@ -239,13 +225,13 @@ void attend_head(const DecoderHead& head, const DecoderScratch& s) {
     std::fill_n(s.sums, queries * stride, 0.0F);
     const size_t block_keys = head.keys_of(first + queries - 1);
     for (size_t begin = 0; begin < block_keys; begin += decoder_key_tile) {
-      keys.fill(head, begin, std::min(decoder_key_tile, block_keys - begin), s);
+      load_tile(head, begin, std::min(decoder_key_tile, block_keys - begin), s);
       for (size_t i = 0; i < queries; ++i) {
         const size_t visible = head.keys_of(first + i);
         if (visible <= begin) continue;
         const size_t count = std::min(decoder_key_tile, visible - begin);
-        score(keys, count, s.queries + i * stride, dim, s.weights);
-        states[i].add(keys, count, dim, s.weights, s.sums + i * stride);
+        score(s.k, stride, count, s.queries + i * stride, dim, s.weights);
+        states[i].add(s.v, stride, count, dim, s.weights, s.sums + i * stride);
       }
     }
     for (size_t i = 0; i < queries; ++i) {
