@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <cstring>
 #include <stdexcept>
 
 namespace tutti {
@@ -13,12 +13,19 @@ DType checked(DType dtype) {
   throw std::invalid_argument("BlockPool: keys and values are stored as f32, bf16 or fp8_e4m3");
 }
 
-Shape pool_shape(const CacheConfig& c) {
-  return {c.num_layers, c.max_num_blocks, c.block_size_frames, c.n_kv_head, c.head_dim};
+int checked_scratch(int blocks) {
+  if (blocks >= 0) return blocks;
+  throw std::invalid_argument(
+      fmt::format("BlockPool: scratch_blocks = {}, expected a number from 0 on", blocks));
 }
 
-Shape scales_shape(const CacheConfig& c) {
-  return {c.num_layers, c.max_num_blocks, c.block_size_frames, c.n_kv_head};
+Shape pool_shape(const CacheConfig& c, int scratch_blocks) {
+  return {c.num_layers, int64_t{c.max_num_blocks} + scratch_blocks, c.block_size_frames, c.n_kv_head,
+          c.head_dim};
+}
+
+Shape scales_shape(const CacheConfig& c, int scratch_blocks) {
+  return {c.num_layers, int64_t{c.max_num_blocks} + scratch_blocks, c.block_size_frames, c.n_kv_head};
 }
 
 }  // namespace
@@ -30,14 +37,15 @@ int64_t bytes_per_kv_block(const CacheConfig& config, DType dtype) {
   return vectors * static_cast<int64_t>(static_cast<size_t>(config.head_dim) * size_of(dtype) + scale);
 }
 
-BlockPool::BlockPool(const CacheConfig& config, Ops& ops, DType dtype)
+BlockPool::BlockPool(const CacheConfig& config, Ops& ops, DType dtype, int scratch_blocks)
     : config_(config.validated()),
-      k_pool_(ops.allocate(checked(dtype), pool_shape(config_))),
-      v_pool_(ops.allocate(dtype, pool_shape(config_))),
+      scratch_blocks_(checked_scratch(scratch_blocks)),
+      k_pool_(ops.allocate(checked(dtype), pool_shape(config_, scratch_blocks))),
+      v_pool_(ops.allocate(dtype, pool_shape(config_, scratch_blocks))),
       is_free_(static_cast<size_t>(config_.max_num_blocks), true) {
   if (dtype == DType::f8e4m3) {
-    k_scales_ = ops.allocate(DType::f32, scales_shape(config_));
-    v_scales_ = ops.allocate(DType::f32, scales_shape(config_));
+    k_scales_ = ops.allocate(DType::f32, scales_shape(config_, scratch_blocks));
+    v_scales_ = ops.allocate(DType::f32, scales_shape(config_, scratch_blocks));
   }
   free_.reserve(is_free_.size());
   for (int32_t block = num_blocks() - 1; block >= 0; --block) free_.push_back(block);
@@ -70,6 +78,24 @@ void BlockPool::free(std::span<const int32_t> blocks) {
   free_.insert(free_.end(), blocks.rbegin(), blocks.rend());
 }
 
+void BlockPool::zero(std::span<const int32_t> blocks) {
+  for (int layer = 0; layer < config_.num_layers; ++layer) {
+    for (const int32_t block : blocks) {
+      const KvView view = get_kv_block_view(layer, block);
+      std::memset(view.k.data, 0, view.k.bytes());
+      std::memset(view.v.data, 0, view.v.bytes());
+    }
+  }
+}
+
+int32_t BlockPool::scratch_block(int i) const {
+  if (i < 0 || i >= scratch_blocks_) {
+    throw std::out_of_range(fmt::format("BlockPool::scratch_block: scratch block {}, expected one of [0, {})",
+                                        i, scratch_blocks_));
+  }
+  return num_blocks() + i;
+}
+
 BlockPool::KvView BlockPool::get_kv_view(int layer) const {
   if (layer < 0 || layer >= config_.num_layers) {
     throw std::out_of_range(
@@ -84,9 +110,10 @@ BlockPool::KvView BlockPool::get_kv_view(int layer) const {
 }
 
 BlockPool::KvView BlockPool::get_kv_block_view(int layer, int32_t block) const {
-  if (!owns(block)) {
+  const int blocks = num_blocks() + scratch_blocks_;
+  if (block < 0 || block >= blocks) {
     throw std::out_of_range(
-        fmt::format("BlockPool::get_kv_block_view: block {}, expected one of [0, {})", block, num_blocks()));
+        fmt::format("BlockPool::get_kv_block_view: block {}, expected one of [0, {})", block, blocks));
   }
   const KvView view = get_kv_view(layer);
   KvView one{view.k[block], view.v[block]};

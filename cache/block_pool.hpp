@@ -20,23 +20,32 @@ namespace tutti {
 ///
 /// The list is a stack: the blocks freed last are handed out first, while they are still in the CPU's cache.
 /// A block keeps what its last owner wrote; a reader goes by cache_seqlens and never looks past it.
+///
+/// Scratch blocks lie past the others and are nobody's: lanes that only pad a batch write there.
 class BlockPool {
  public:
-  /// Throws std::invalid_argument for a config that does not validate, or a dtype that is not f32, bf16
-  /// or f8e4m3.
-  BlockPool(const CacheConfig& config, Ops& ops, DType dtype = DType::f32);
+  /// Throws std::invalid_argument for a config that does not validate, a dtype that is not f32, bf16 or
+  /// f8e4m3, or a negative number of scratch blocks.
+  BlockPool(const CacheConfig& config, Ops& ops, DType dtype = DType::f32, int scratch_blocks = 0);
 
   /// Fills `blocks`. Throws PoolExhausted (requested vs free) and changes nothing when there are not enough.
   void allocate(std::span<int32_t> blocks);
   /// Takes them back such that allocating as many again returns them in the same order.
-  /// Throws std::invalid_argument for a block that is out of range or already free, and then takes back none.
+  /// Throws std::invalid_argument for a block that is out of range, scratch or already free, and then takes
+  /// back none.
   void free(std::span<const int32_t> blocks);
+  /// Zeroes K and V of every layer.
+  void zero(std::span<const int32_t> blocks);
 
+  /// Without the scratch blocks.
   [[nodiscard]] int num_blocks() const { return config_.max_num_blocks; }
   [[nodiscard]] int num_free() const { return static_cast<int>(free_.size()); }
   /// As validated.
   [[nodiscard]] const CacheConfig& config() const { return config_; }
   [[nodiscard]] DType dtype() const { return k_pool_.view().dtype; }
+  [[nodiscard]] int scratch_blocks() const { return scratch_blocks_; }
+  /// Throws std::out_of_range for one that the pool does not have.
+  [[nodiscard]] int32_t scratch_block(int i) const;
 
   struct KvView {
     TensorView k;
@@ -44,7 +53,8 @@ class BlockPool {
     TensorView k_scales{};  ///< as K without its last axis; empty but in f8e4m3
     TensorView v_scales{};
   };
-  /// (blocks, block_size, n_kv_head, head_dim). Throws std::out_of_range for a layer the model does not have.
+  /// (blocks + scratch blocks, block_size, n_kv_head, head_dim). Throws std::out_of_range for a layer the
+  /// model does not have.
   [[nodiscard]] KvView get_kv_view(int layer) const;
   /// (block_size, n_kv_head, head_dim). Throws std::out_of_range also for a block the pool does not have.
   [[nodiscard]] KvView get_kv_block_view(int layer, int32_t block) const;
@@ -53,6 +63,7 @@ class BlockPool {
   [[nodiscard]] bool owns(int32_t block) const { return block >= 0 && block < num_blocks(); }
 
   CacheConfig config_;
+  int scratch_blocks_;
   Tensor k_pool_;
   Tensor v_pool_;
   Tensor k_scales_;

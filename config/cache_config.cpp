@@ -46,23 +46,26 @@ void check_fields(const CacheConfig& c) {
   }
 }
 
-/// The fewest blocks with which a stream can always take its next chunk.
-int64_t needed_per_stream(const CacheConfig& c) {
-  return int64_t{c.max_logical_blocks().value_or(0)} + c.blocks_per_dispatch();
+void check_prefill(const CacheConfig& c) {
+  if (!c.prefill_kv_window || c.num_left_chunks > 0) return;
+  throw std::invalid_argument(
+      fmt::format("cache configuration: prefill_kv_window = true: expected false, or num_left_chunks of at "
+                  "least 1 (it is {}), which makes the window there is to fill",
+                  c.num_left_chunks));
 }
 
 void check_table_width(const CacheConfig& c) {
-  const int64_t needed = needed_per_stream(c);
+  const int64_t needed = c.min_blocks_per_stream();
   if (c.max_blocks_per_seq >= needed) return;
   refuse("max_blocks_per_seq", c.max_blocks_per_seq,
          fmt::format(
              "at least {}, the blocks one stream reserves ({} of history and {} for a chunk); raise it or "
              "block_size_frames, or lower num_left_chunks or chunk_size",
-             needed, c.max_logical_blocks().value_or(0), c.blocks_per_dispatch()));
+             needed, needed - c.blocks_per_dispatch(), c.blocks_per_dispatch()));
 }
 
 int derived_pool(const CacheConfig& c) {
-  const int64_t per_stream = c.evicts() ? needed_per_stream(c) : c.max_blocks_per_seq;
+  const int64_t per_stream = c.evicts() ? c.min_blocks_per_stream() : c.max_blocks_per_seq;
   const int64_t blocks = c.max_streams * per_stream;
   if (blocks > max_blocks) {
     refuse("max_streams", c.max_streams,
@@ -72,15 +75,15 @@ int derived_pool(const CacheConfig& c) {
 }
 
 void check_pool(const CacheConfig& c) {
-  const int64_t per_stream = needed_per_stream(c);
+  const int64_t per_stream = c.min_blocks_per_stream();
   const int64_t needed = c.max_streams * per_stream;
   if (c.max_num_blocks >= needed) return;
+  const std::string ways = c.ways_to_fit(c.max_num_blocks);
   refuse("max_num_blocks", c.max_num_blocks,
          fmt::format(
              "at least {}, which is max_streams = {} times {} blocks a stream; raise it (0 takes what is "
-             "needed), or lower max_streams{}",
-             needed, c.max_streams, per_stream,
-             c.evicts() ? ", num_left_chunks or chunk_size" : " or chunk_size"));
+             "needed){}{}",
+             needed, c.max_streams, per_stream, ways.empty() ? "" : ", or lower ", ways));
 }
 
 }  // namespace
@@ -89,6 +92,7 @@ CacheConfig CacheConfig::validated() const {
   check_fields(*this);
   CacheConfig c = *this;
   if (c.block_size_frames == 0) c.block_size_frames = c.chunk_size;
+  check_prefill(c);
   check_table_width(c);
   if (c.max_num_blocks == 0) c.max_num_blocks = derived_pool(c);
   check_pool(c);
@@ -110,14 +114,33 @@ int CacheConfig::blocks_per_dispatch() const {
   return static_cast<int>(ceil_div(chunk_size, block_size_frames));
 }
 
+int64_t CacheConfig::min_blocks_per_stream() const {
+  const int64_t history = evicts() ? *max_logical_blocks() : recycle_at_capacity ? 1 : 0;
+  return history + blocks_per_dispatch();
+}
+
 int CacheConfig::blocks_per_stream() const {
-  if (evicts()) return *max_logical_blocks() + blocks_per_dispatch();
+  if (evicts()) return static_cast<int>(min_blocks_per_stream());
   return std::min(max_blocks_per_seq, max_num_blocks / max_streams);
 }
 
 int64_t CacheConfig::max_stream_frames() const {
-  if (evicts()) return std::numeric_limits<int64_t>::max();
+  if (evicts() || recycles()) return std::numeric_limits<int64_t>::max();
   return int64_t{blocks_per_stream()} * block_size_frames;
+}
+
+std::string CacheConfig::ways_to_fit(int64_t blocks) const {
+  std::string ways;
+  const int64_t streams = blocks / min_blocks_per_stream();
+  if (streams >= 1) ways = fmt::format("max_streams to {}", std::min<int64_t>(streams, max_streams));
+  // The widest window that a stream's share holds at any offset of its oldest block.
+  const int64_t history = blocks / max_streams - blocks_per_dispatch();
+  const int64_t window = (history - 1) * block_size_frames + 1;
+  if (evicts() && window >= 0) {
+    const int64_t left = std::min<int64_t>(window / chunk_size, num_left_chunks);
+    ways += fmt::format("{}num_left_chunks to {}", ways.empty() ? "" : " or ", left);
+  }
+  return ways;
 }
 
 }  // namespace tutti

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 namespace tutti {
 
@@ -11,7 +12,7 @@ namespace tutti {
 /// frames of one stream's keys and values, over all layers; it may be smaller or larger than a chunk, because
 /// blocks are allocated when a write crosses a block boundary. The names are those of the reference's
 /// CacheConfig; `max_streams` is its `max_batch_size` wherever memory is counted, because a core holds many
-/// more streams than one tick has lanes.
+/// more streams than one tick has lanes. Its device and dtype are what a BlockPool is made with.
 struct CacheConfig {
   int num_layers = 12;
   int n_kv_head = 4;
@@ -25,6 +26,11 @@ struct CacheConfig {
   int max_blocks_per_seq = 512;  ///< the most blocks one stream's table may address
   int max_streams = 32;          ///< slots: streams that hold caches at one time
   int max_batch_size = 8;        ///< lanes of one tick
+  /// Unlimited history only: a stream at its capacity drops its oldest block, and so never is.
+  bool recycle_at_capacity = false;
+  /// A stream starts with its whole window, zeroed, so that its cached length never changes. For an encoder
+  /// whose attention span is part of what it was trained with. Needs num_left_chunks of at least 1.
+  bool prefill_kv_window = false;
 
   /// Returns the configuration with the fields left at 0 filled in and max_batch_size lowered to max_streams
   /// (a lane more could never be used). Throws std::invalid_argument for an impossible geometry, naming the
@@ -37,8 +43,10 @@ struct CacheConfig {
   [[nodiscard]] int kv_last_dim() const { return 2 * head_dim; }
   /// Left context of the causal depthwise convolution, per layer.
   [[nodiscard]] int cnn_cache_frames() const { return kernel_size - 1; }
-  /// True when old history is dropped as the stream goes on.
+  /// True when history is a window: what leaves it is dropped.
   [[nodiscard]] bool evicts() const { return num_left_chunks >= 0; }
+  /// True when history is all that fits: the oldest block makes way.
+  [[nodiscard]] bool recycles() const { return !evicts() && recycle_at_capacity; }
   /// Frames of history a chunk attends to, chunk * left; nullopt when unlimited.
   [[nodiscard]] std::optional<int> window_frames() const;
   /// The most blocks that retained history can touch: ceil((chunk * left + block - 1) / block). The block - 1
@@ -47,12 +55,19 @@ struct CacheConfig {
   /// The most blocks that one dispatch adds: ceil(chunk / block). Room left in the newest block only lowers
   /// it.
   [[nodiscard]] int blocks_per_dispatch() const;
-  /// Blocks reserved for one stream at admission: history plus one dispatch. With unlimited history its share
+  /// The fewest blocks with which a stream can always take its next chunk: history plus one dispatch. With
+  /// unlimited history only the dispatch, and one partly written block when it recycles.
+  [[nodiscard]] int64_t min_blocks_per_stream() const;
+  /// Blocks reserved for one stream at admission: min_blocks_per_stream(). With unlimited history its share
   /// of the pool, min(max_blocks_per_seq, max_num_blocks / max_streams).
   [[nodiscard]] int blocks_per_stream() const;
   /// Frames that fill a stream's reservation: where a stream with unlimited history is at capacity. A stream
-  /// that evicts never is: the largest int64_t.
+  /// that evicts or recycles never is: the largest int64_t.
   [[nodiscard]] int64_t max_stream_frames() const;
+
+  /// What else could be lowered for a pool of `blocks` blocks to do, and to what: "max_streams to 10 or
+  /// num_left_chunks to 2". Empty when nothing would help.
+  [[nodiscard]] std::string ways_to_fit(int64_t blocks) const;
 };
 
 }  // namespace tutti

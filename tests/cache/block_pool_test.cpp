@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <vector>
 
 #include "tests/cache/host_ops.hpp"
@@ -117,6 +118,54 @@ TEST_F(BlockPoolTest, ViewsDoNotOverlap) {
 TEST_F(BlockPoolTest, RefusesViewsOfLayersAndBlocksItDoesNotHave) {
   expect_throws<std::out_of_range>([&] { (void)pool_.get_kv_view(2); }, "layer 2", "[0, 2)");
   expect_throws<std::out_of_range>([&] { (void)pool_.get_kv_block_view(0, 6); }, "block 6", "[0, 6)");
+}
+
+TEST_F(BlockPoolTest, ZeroesTheBlocksAskedForInEveryLayerAndNoOther) {
+  for (int layer = 0; layer < 2; ++layer) {
+    const auto view = pool_.get_kv_view(layer);
+    std::fill_n(view.k.f32(), view.k.shape.elements(), NAN);
+    std::fill_n(view.v.f32(), view.v.shape.elements(), NAN);
+  }
+  pool_.zero(std::array{4, 1});
+  for (int layer = 0; layer < 2; ++layer) {
+    for (int32_t block = 0; block < 6; ++block) {
+      const auto view = pool_.get_kv_block_view(layer, block);
+      for (const TensorView& half : {view.k, view.v}) {
+        const std::span values(half.f32(), static_cast<size_t>(half.shape.elements()));
+        const bool zeroed = block == 4 || block == 1;
+        EXPECT_TRUE(std::ranges::all_of(values, [&](float x) { return zeroed ? x == 0 : std::isnan(x); }));
+      }
+    }
+  }
+}
+
+TEST(BlockPool, ScratchBlocksLiePastTheOthersAndAreNeverHandedOut) {
+  HostOps ops;
+  BlockPool pool(small_config(), ops, DType::f32, 2);
+  EXPECT_EQ(pool.num_blocks(), 6);
+  EXPECT_EQ(pool.num_free(), 6);
+  EXPECT_EQ(pool.scratch_block(0), 6);
+  EXPECT_EQ(pool.scratch_block(1), 7);
+  EXPECT_EQ(pool.get_kv_view(1).k.shape, (Shape{8, 4, 3, 8}));
+  EXPECT_EQ(pool.get_kv_block_view(1, 7).k.data, pool.get_kv_view(1).k[7].data);
+  std::vector<int32_t> blocks(6);
+  pool.allocate(blocks);
+  EXPECT_THAT(blocks, testing::Each(testing::Lt(6)));
+  expect_throws<PoolExhausted>([&] { pool.allocate(std::span(blocks).first(1)); }, "0 of 6");
+  EXPECT_THROW((void)pool.scratch_block(2), std::out_of_range);
+}
+
+TEST(BlockPool, RefusesToFreeAScratchBlock) {
+  HostOps ops;
+  BlockPool pool(small_config(), ops, DType::f32, 1);
+  expect_throws<std::invalid_argument>([&] { pool.free(std::array{6}); }, "block 6", "[0, 6)");
+  EXPECT_EQ(pool.num_free(), 6);
+}
+
+TEST(BlockPool, RefusesANegativeNumberOfScratchBlocks) {
+  HostOps ops;
+  expect_throws<std::invalid_argument>([&] { BlockPool(small_config(), ops, DType::f32, -1); },
+                                       "scratch_blocks = -1");
 }
 
 TEST(BlockPool, RefusesAConfigThatDoesNotValidate) {

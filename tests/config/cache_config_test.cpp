@@ -109,9 +109,69 @@ TEST(CacheConfig, RefusesATableNarrowerThanAStreamsReservation) {
 
 TEST(CacheConfig, RefusesAPoolThatCannotHoldEveryStreamAndNamesTheLevers) {
   EXPECT_EQ(CacheConfig{.max_num_blocks = 192}.validated().max_num_blocks, 192);
-  expect_refusal({.max_num_blocks = 191}, AllOf(HasSubstr("max_num_blocks = 191"), HasSubstr("at least 192"),
-                                                HasSubstr("max_streams = 32 times 6"),
-                                                HasSubstr("num_left_chunks"), HasSubstr("chunk_size")));
+  expect_refusal({.max_num_blocks = 191},
+                 AllOf(HasSubstr("max_num_blocks = 191"), HasSubstr("at least 192"),
+                       HasSubstr("max_streams = 32 times 6"),
+                       HasSubstr("lower max_streams to 31 or num_left_chunks to 3")));
+  EXPECT_NO_THROW((void)CacheConfig({.max_num_blocks = 191, .max_streams = 31}).validated());
+  EXPECT_NO_THROW((void)CacheConfig({.num_left_chunks = 3, .max_num_blocks = 191}).validated());
+}
+
+TEST(CacheConfig, NamesNoLeverThatWouldNotHelp) {
+  const CacheConfig one{.block_size_frames = 16, .max_num_blocks = 5, .max_streams = 1};
+  EXPECT_EQ(one.ways_to_fit(1), "")
+      << "not even a chunk without history fits beside its partly written block";
+  EXPECT_EQ(CacheConfig({.num_left_chunks = -1, .block_size_frames = 16}).ways_to_fit(20),
+            "max_streams to 20");
+}
+
+TEST(CacheConfig, TheLeversThatAreNamedAreTheLargestThatFit) {
+  const auto seed = std::random_device{}();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937 random(seed);
+  const auto between = [&](int low, int high) { return std::uniform_int_distribution(low, high)(random); };
+  const auto fits = [](CacheConfig config, int blocks) {
+    return config.max_streams >= 1 && config.max_streams * config.min_blocks_per_stream() <= blocks;
+  };
+  for (int round = 0; round < 300; ++round) {
+    const CacheConfig config{.chunk_size = between(1, 20),
+                             .num_left_chunks = between(0, 6),
+                             .block_size_frames = between(1, 30),
+                             .max_streams = between(1, 10)};
+    const int blocks = between(0, static_cast<int>(config.max_streams * config.min_blocks_per_stream()) - 1);
+    std::string expected;
+    CacheConfig fewer = config;
+    while (fewer.max_streams > 0 && !fits(fewer, blocks)) --fewer.max_streams;
+    if (fewer.max_streams > 0) expected = "max_streams to " + std::to_string(fewer.max_streams);
+    CacheConfig shorter = config;
+    while (shorter.num_left_chunks >= 0 && !fits(shorter, blocks)) --shorter.num_left_chunks;
+    if (shorter.num_left_chunks >= 0) {
+      expected += (expected.empty() ? "" : " or ") + std::string("num_left_chunks to ") +
+                  std::to_string(shorter.num_left_chunks);
+    }
+    EXPECT_EQ(config.ways_to_fit(blocks), expected);
+  }
+}
+
+TEST(CacheConfig, AStreamThatRecyclesIsNeverAtCapacityAndKeepsAtLeastABlock) {
+  const CacheConfig config{.num_left_chunks = -1, .max_num_blocks = 64, .recycle_at_capacity = true};
+  EXPECT_TRUE(config.validated().recycles());
+  EXPECT_EQ(config.validated().blocks_per_stream(), 2);
+  EXPECT_EQ(config.validated().max_stream_frames(), std::numeric_limits<int64_t>::max());
+  expect_refusal({.num_left_chunks = -1, .max_num_blocks = 63, .recycle_at_capacity = true},
+                 HasSubstr("at least 64"));
+  EXPECT_FALSE(CacheConfig({.num_left_chunks = 4, .recycle_at_capacity = true}).validated().recycles())
+      << "a window already drops what is old";
+}
+
+TEST(CacheConfig, APrefilledWindowNeedsAWindow) {
+  EXPECT_EQ(CacheConfig({.num_left_chunks = 4, .prefill_kv_window = true}).validated().max_num_blocks,
+            CacheConfig({.num_left_chunks = 4}).validated().max_num_blocks);
+  for (const int left : {-1, 0}) {
+    expect_refusal({.num_left_chunks = left, .prefill_kv_window = true},
+                   AllOf(HasSubstr("prefill_kv_window"), HasSubstr("num_left_chunks of at least 1"),
+                         HasSubstr(std::to_string(left))));
+  }
 }
 
 TEST(CacheConfig, WithUnlimitedHistoryThePoolHoldsAtLeastAChunkOfEveryStream) {
