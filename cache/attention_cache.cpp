@@ -5,27 +5,36 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "cache/dense_kv.hpp"
+
 namespace tutti {
 namespace {
 
-void require_distinct(const char* where, std::span<const StreamId> ids) {
-  for (size_t i = 1; i < ids.size(); ++i) {
-    const auto earlier = ids.first(i);
-    if (std::ranges::find(earlier, ids[i]) == earlier.end()) continue;
-    throw std::invalid_argument(fmt::format("{}: stream {} is in the batch twice", where, ids[i]));
+size_t checked_pad_lanes(int pad_lanes, const BlockPool& pool) {
+  if (pad_lanes < 0) {
+    throw std::invalid_argument(
+        fmt::format("AttentionCacheManager: pad_lanes = {}, expected a number from 0 on", pad_lanes));
   }
+  if (pad_lanes > 0 && pool.scratch_blocks() == 0) {
+    throw std::invalid_argument(fmt::format(
+        "AttentionCacheManager: pad_lanes = {}, expected 0 over a pool without scratch blocks", pad_lanes));
+  }
+  return static_cast<size_t>(pad_lanes);
 }
 
 }  // namespace
 
-AttentionCacheManager::AttentionCacheManager(BlockPool& pool, const CacheConfig& config)
+AttentionCacheManager::AttentionCacheManager(BlockPool& pool, const CacheConfig& config, int pad_lanes)
     : pool_(pool),
       config_(config.validated()),
       blocks_per_stream_(config_.blocks_per_stream()),
+      pad_lanes_(pad_lanes),
       index_(config_.max_streams),
-      states_(static_cast<size_t>(config_.max_streams)),
+      states_(static_cast<size_t>(config_.max_streams) + checked_pad_lanes(pad_lanes, pool)),
       tables_(states_.size() * static_cast<size_t>(blocks_per_stream_)),
-      allocated_(states_.size() * static_cast<size_t>(config_.blocks_per_dispatch())) {
+      allocated_(states_.size() * static_cast<size_t>(config_.blocks_per_dispatch())),
+      seen_in_(states_.size()) {
+  lane_rows_.reserve(states_.size());
   if (config_.block_size_frames != pool_.config().block_size_frames) {
     throw std::invalid_argument(
         fmt::format("AttentionCacheManager: block_size_frames = {}, expected {} as in the pool",
@@ -36,6 +45,17 @@ AttentionCacheManager::AttentionCacheManager(BlockPool& pool, const CacheConfig&
         "AttentionCacheManager: the pool stores fp8_e4m3, which is for a decoder's K/V; expected f32 or "
         "bf16");
   }
+  make_pad_lanes();
+}
+
+void AttentionCacheManager::make_pad_lanes() {
+  for (int lane = 0; lane < pad_lanes_; ++lane) {
+    const int row = config_.max_streams + lane;
+    std::ranges::fill(table(row), pool_.scratch_block(lane % pool_.scratch_blocks()));
+    State& s = states_[static_cast<size_t>(row)];
+    s.num_blocks = blocks_per_stream_;
+    if (config_.prefill_kv_window) s.cached = *config_.window_frames();
+  }
 }
 
 bool AttentionCacheManager::can_admit() const {
@@ -44,14 +64,18 @@ bool AttentionCacheManager::can_admit() const {
 
 void AttentionCacheManager::allocate_stream(StreamId id) {
   constexpr auto where = "AttentionCacheManager::allocate_stream";
-  const int index = index_.insert(where, id);
-  if (reserved_blocks() > pool_.num_blocks()) {
+  const int row = index_.insert(where, id);
+  try {
+    if (reserved_blocks() > pool_.num_blocks()) {
+      const int available = pool_.num_blocks() - (reserved_blocks() - blocks_per_stream_);
+      throw PoolExhausted(fmt::format("{}: requested {} blocks, {} of {} are not reserved", where,
+                                      blocks_per_stream_, available, pool_.num_blocks()));
+    }
+    begin_history(row);
+  } catch (...) {
     index_.erase(where, id);
-    throw PoolExhausted(fmt::format("{}: requested {} blocks, {} of {} are not reserved", where,
-                                    blocks_per_stream_, pool_.num_blocks() - reserved_blocks(),
-                                    pool_.num_blocks()));
+    throw;
   }
-  states_[static_cast<size_t>(index)] = State{};
 }
 
 void AttentionCacheManager::free_stream(StreamId id) {
@@ -59,9 +83,9 @@ void AttentionCacheManager::free_stream(StreamId id) {
 }
 
 void AttentionCacheManager::reset_stream(StreamId id) {
-  const int index = index_.at("AttentionCacheManager::reset_stream", id);
-  free_all_blocks(index);
-  states_[static_cast<size_t>(index)] = State{};
+  const int row = index_.at("AttentionCacheManager::reset_stream", id);
+  free_all_blocks(row);
+  begin_history(row);
 }
 
 void AttentionCacheManager::prepare_chunk(StreamId id, int frames) {
@@ -75,45 +99,73 @@ void AttentionCacheManager::prepare_chunks_batched(std::span<const StreamId> ids
     throw std::invalid_argument(
         fmt::format("{}: {} frame counts, expected {}", where, frames.size(), ids.size()));
   }
-  require_distinct(where, ids);
+  const std::span<const int> rows = rows_of(where, ids);
   size_t missing = 0;
-  for (size_t lane = 0; lane < ids.size(); ++lane) {
-    missing += static_cast<size_t>(missing_blocks(where, ids[lane], state(where, ids[lane]), frames[lane]));
+  for (size_t lane = 0; lane < rows.size(); ++lane) {
+    const State& s = states_[static_cast<size_t>(rows[lane])];
+    missing += static_cast<size_t>(missing_blocks(where, ids[lane], s, frames[lane]));
   }
+  std::span<const int32_t> allocated = std::span(allocated_).first(missing);
   pool_.allocate(std::span(allocated_).first(missing));
-  std::span<const int32_t> blocks = std::span(allocated_).first(missing);
-  for (size_t lane = 0; lane < ids.size(); ++lane) {
-    give_missing_blocks(index_.at(where, ids[lane]), frames[lane], blocks);
+  for (size_t lane = 0; lane < rows.size(); ++lane) {
+    State& s = states_[static_cast<size_t>(rows[lane])];
+    const auto share = static_cast<size_t>(missing_blocks(where, ids[lane], s, frames[lane]));
+    give_blocks(rows[lane], allocated.first(share));
+    allocated = allocated.subspan(share);
+    s.prepared = std::max(s.prepared, frames[lane]);
   }
 }
 
-void AttentionCacheManager::fill_batch(std::span<const StreamId> ids, PagedKvCache& batch) const {
+void AttentionCacheManager::fill_batch(std::span<const StreamId> ids, PagedKvCache& batch,
+                                       int padding) const {
   constexpr auto where = "AttentionCacheManager::fill_batch";
   if (batch.table_width() != table_width()) {
     throw std::invalid_argument(
         fmt::format("{}: table width {}, expected {}", where, batch.table_width(), table_width()));
   }
-  if (ids.size() > static_cast<size_t>(batch.max_lanes())) {
+  if (padding < 0 || (padding > 0 && pad_lanes_ == 0)) {
+    throw std::invalid_argument(fmt::format("{}: {} lanes of padding, expected {}", where, padding,
+                                            pad_lanes_ == 0 ? "none without pad lanes" : "0 or more"));
+  }
+  const size_t lanes = ids.size() + static_cast<size_t>(padding);
+  if (lanes > static_cast<size_t>(batch.max_lanes())) {
     throw std::invalid_argument(
-        fmt::format("{}: {} lanes, expected at most {}", where, ids.size(), batch.max_lanes()));
+        fmt::format("{}: {} lanes, expected at most {}", where, lanes, batch.max_lanes()));
   }
-  require_distinct(where, ids);
-  for (const StreamId id : ids) {
-    if (state(where, id).prepared > 0) continue;
-    throw std::logic_error(fmt::format("{}: stream {} has no prepared chunk", where, id));
+  const std::span<const int> rows = rows_of(where, ids);
+  for (size_t lane = 0; lane < rows.size(); ++lane) (void)prepared_state(where, ids[lane], rows[lane]);
+  batch.lanes_ = static_cast<int>(lanes);
+  for (size_t lane = 0; lane < lanes; ++lane) {
+    const bool pads = lane >= rows.size();
+    const int row =
+        pads ? config_.max_streams + static_cast<int>(lane - rows.size()) % pad_lanes_ : rows[lane];
+    const State& s = states_[static_cast<size_t>(row)];
+    batch.set_lane(lane, table(row).first(static_cast<size_t>(s.num_blocks)), s.cached, s.begin);
   }
-  batch.lanes_ = static_cast<int>(ids.size());
-  for (int lane = 0; lane < batch.lanes_; ++lane) {
-    const StreamId id = ids[static_cast<size_t>(lane)];
-    const State& s = state(where, id);
-    batch.set_lane(lane, block_table(id), s.cached, s.begin);
-  }
+}
+
+AttentionCacheManager::PagedStateViews AttentionCacheManager::get_paged_state_views(StreamId id) const {
+  constexpr auto where = "AttentionCacheManager::get_paged_state_views";
+  const int row = index_.at(where, id);
+  const State& s = prepared_state(where, id, row);
+  return {.block_table = table(row), .cache_seqlens = {&s.cached, 1}, .cache_begin = {&s.begin, 1}};
+}
+
+PagedKv AttentionCacheManager::get_paged_cache(StreamId id, int layer) const {
+  const PagedStateViews views = get_paged_state_views(id);
+  const BlockPool::KvView kv = pool_.get_kv_view(layer);
+  return {.k = kv.k,
+          .v = kv.v,
+          .block_table = views.block_table,
+          .table_width = table_width(),
+          .cache_seqlens = views.cache_seqlens,
+          .cache_begin = views.cache_begin};
 }
 
 void AttentionCacheManager::commit_chunk_paged(StreamId id, int frames) {
   constexpr auto where = "AttentionCacheManager::commit_chunk_paged";
-  const int index = index_.at(where, id);
-  State& s = states_[static_cast<size_t>(index)];
+  const int row = index_.at(where, id);
+  State& s = states_[static_cast<size_t>(row)];
   if (frames < 0) {
     throw std::invalid_argument(fmt::format("{}: {} frames, expected 0 or more", where, frames));
   }
@@ -124,7 +176,25 @@ void AttentionCacheManager::commit_chunk_paged(StreamId id, int frames) {
   s.committed += frames;
   s.cached += frames;
   s.prepared = 0;
-  evict(index);
+  evict(row);
+}
+
+void AttentionCacheManager::commit(StreamId id, const TensorView& packed) {
+  constexpr auto where = "AttentionCacheManager::commit";
+  const State& s = state(where, id);
+  const int frames = require_packed_chunk(where, pool_, packed);
+  if (frames > config_.block_size_frames) {
+    throw std::invalid_argument(fmt::format("{}: {} frames, expected at most {}, the block size", where,
+                                            frames, config_.block_size_frames));
+  }
+  prepare_chunk(id, frames);
+  scatter_kv_frames(pool_, block_table(id), s.begin + s.cached, packed);
+  commit_chunk_paged(id, frames);
+}
+
+Tensor AttentionCacheManager::get_stacked_cache(StreamId id) const {
+  const State& s = state("AttentionCacheManager::get_stacked_cache", id);
+  return gather_kv_blocks(pool_, block_table(id), s.begin, s.cached);
 }
 
 bool AttentionCacheManager::at_capacity(StreamId id) const {
@@ -136,6 +206,12 @@ int AttentionCacheManager::cached_frames(StreamId id) const {
   return state("AttentionCacheManager::cached_frames", id).cached;
 }
 
+int AttentionCacheManager::cached_frames(std::span<const StreamId> ids) const {
+  int longest = 0;
+  for (const StreamId id : ids) longest = std::max(longest, cached_frames(id));
+  return longest;
+}
+
 int AttentionCacheManager::cache_begin(StreamId id) const {
   return state("AttentionCacheManager::cache_begin", id).begin;
 }
@@ -145,24 +221,52 @@ int64_t AttentionCacheManager::committed_frames(StreamId id) const {
 }
 
 std::span<const int32_t> AttentionCacheManager::block_table(StreamId id) const {
-  const int index = index_.at("AttentionCacheManager::block_table", id);
-  return std::span(tables_).subspan(row_begin(index), row_size(index));
+  const int row = index_.at("AttentionCacheManager::block_table", id);
+  return table(row).first(static_cast<size_t>(states_[static_cast<size_t>(row)].num_blocks));
 }
 
 const AttentionCacheManager::State& AttentionCacheManager::state(const char* where, StreamId id) const {
   return states_[static_cast<size_t>(index_.at(where, id))];
 }
 
-size_t AttentionCacheManager::row_begin(int index) const {
-  return static_cast<size_t>(index) * static_cast<size_t>(blocks_per_stream_);
+const AttentionCacheManager::State& AttentionCacheManager::prepared_state(const char* where, StreamId id,
+                                                                          int row) const {
+  const State& s = states_[static_cast<size_t>(row)];
+  if (s.prepared == 0) {
+    throw std::logic_error(
+        fmt::format("{}: stream {} has no prepared chunk, expected prepare_chunk before", where, id));
+  }
+  return s;
 }
 
-size_t AttentionCacheManager::row_size(int index) const {
-  return static_cast<size_t>(states_[static_cast<size_t>(index)].num_blocks);
+/// The streams' rows, in order; throws for a stream that comes twice. Valid until the next call.
+std::span<const int> AttentionCacheManager::rows_of(const char* where, std::span<const StreamId> ids) const {
+  ++call_;
+  lane_rows_.clear();
+  for (const StreamId id : ids) {
+    const int row = index_.at(where, id);
+    uint64_t& seen = seen_in_[static_cast<size_t>(row)];
+    if (seen == call_) {
+      throw std::invalid_argument(fmt::format("{}: stream {} is in the batch twice", where, id));
+    }
+    seen = call_;
+    lane_rows_.push_back(row);
+  }
+  return lane_rows_;
 }
 
-std::span<int32_t> AttentionCacheManager::row(int index) {
-  return std::span(tables_).subspan(row_begin(index), row_size(index));
+std::span<const int32_t> AttentionCacheManager::table(int row) const {
+  const auto width = static_cast<size_t>(blocks_per_stream_);
+  return std::span(tables_).subspan(static_cast<size_t>(row) * width, width);
+}
+
+std::span<int32_t> AttentionCacheManager::table(int row) {
+  const auto width = static_cast<size_t>(blocks_per_stream_);
+  return std::span(tables_).subspan(static_cast<size_t>(row) * width, width);
+}
+
+std::span<int32_t> AttentionCacheManager::blocks(int row) {
+  return table(row).first(static_cast<size_t>(states_[static_cast<size_t>(row)].num_blocks));
 }
 
 /// Blocks that hold the retained frames and `frames` more.
@@ -185,37 +289,59 @@ int AttentionCacheManager::missing_blocks(const char* where, StreamId id, const 
   return std::max(0, needed - s.num_blocks);
 }
 
-/// Moves the stream's share from the front of `blocks` to the end of its table row.
-void AttentionCacheManager::give_missing_blocks(int index, int frames, std::span<const int32_t>& blocks) {
-  State& s = states_[static_cast<size_t>(index)];
-  const auto held = static_cast<size_t>(s.num_blocks);
-  const auto missing = static_cast<size_t>(std::max(0, blocks_for(s, frames) - s.num_blocks));
-  s.num_blocks += static_cast<int>(missing);
-  s.prepared = std::max(s.prepared, frames);
-  std::ranges::copy(blocks.first(missing), row(index).subspan(held).begin());
-  blocks = blocks.subspan(missing);
+/// Puts them behind those that the row has.
+void AttentionCacheManager::give_blocks(int row, std::span<const int32_t> added) {
+  State& s = states_[static_cast<size_t>(row)];
+  std::ranges::copy(added, table(row).subspan(static_cast<size_t>(s.num_blocks)).begin());
+  s.num_blocks += static_cast<int>(added.size());
+}
+
+/// Of a row without blocks. Past the cached length no kernel looks, so only a prefilled window is zeroed.
+void AttentionCacheManager::begin_history(int row) {
+  State& s = states_[static_cast<size_t>(row)];
+  s = State{};
+  if (!config_.prefill_kv_window) return;
+  State filled;
+  filled.cached = *config_.window_frames();
+  filled.num_blocks = blocks_for(filled, 0);
+  const auto window = table(row).first(static_cast<size_t>(filled.num_blocks));
+  pool_.allocate(window);
+  pool_.zero(window);
+  s = filled;
+}
+
+/// How many of the oldest frames have to go.
+int AttentionCacheManager::frames_outside(const State& s) const {
+  if (config_.evicts()) return std::max(0, s.cached - *config_.window_frames());
+  if (!config_.recycles()) return 0;
+  const int surplus = blocks_for(s, config_.chunk_size) - blocks_per_stream_;
+  return std::max(0, surplus) * config_.block_size_frames;
 }
 
 /// Narrows the stream to its window and frees the blocks that are then wholly outside, at the front, or that
 /// no retained frame uses, at the back.
-void AttentionCacheManager::evict(int index) {
-  State& s = states_[static_cast<size_t>(index)];
-  const int outside = std::max(0, s.cached - config_.window_frames().value_or(s.cached));
+void AttentionCacheManager::evict(int row) {
+  State& s = states_[static_cast<size_t>(row)];
+  const int outside = frames_outside(s);
   s.cached -= outside;
   s.begin += outside;
-  const auto table = row(index);
+  const auto held = blocks(row);
   const auto front = static_cast<size_t>(s.begin / config_.block_size_frames);
-  s.begin %= config_.block_size_frames;
+  s.begin -= static_cast<int>(front) * config_.block_size_frames;
   const auto kept = static_cast<size_t>(blocks_for(s, 0));
-  pool_.free(table.subspan(front + kept));
-  pool_.free(table.first(front));
-  std::ranges::copy(table.subspan(front, kept), table.begin());
+  if (kept == held.size()) return;
+  pool_.free(held.subspan(front + kept));
+  pool_.free(held.first(front));
+  std::ranges::copy(held.subspan(front, kept), held.begin());
+  std::ranges::fill(held.subspan(kept), 0);
   s.num_blocks = static_cast<int>(kept);
 }
 
-void AttentionCacheManager::free_all_blocks(int index) {
-  pool_.free(row(index));
-  states_[static_cast<size_t>(index)].num_blocks = 0;
+void AttentionCacheManager::free_all_blocks(int row) {
+  const auto held = blocks(row);
+  pool_.free(held);
+  std::ranges::fill(held, 0);
+  states_[static_cast<size_t>(row)].num_blocks = 0;
 }
 
 }  // namespace tutti

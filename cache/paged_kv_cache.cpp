@@ -20,7 +20,8 @@ PagedKvCache::PagedKvCache(const BlockPool& pool, int max_lanes, int table_width
       table_width_(table_width),
       block_table_(checked_extent("max_lanes", max_lanes) * checked_extent("table_width", table_width)),
       cache_seqlens_(static_cast<size_t>(max_lanes)),
-      cache_begin_(static_cast<size_t>(max_lanes)) {}
+      cache_begin_(static_cast<size_t>(max_lanes)),
+      filled_(static_cast<size_t>(max_lanes)) {}
 
 PagedKv PagedKvCache::layer(int layer) const {
   const BlockPool::KvView view = pool_->get_kv_view(layer);
@@ -33,13 +34,16 @@ PagedKv PagedKvCache::layer(int layer) const {
           .cache_begin = std::span(cache_begin_).first(lanes)};
 }
 
-void PagedKvCache::set_lane(int lane, std::span<const int32_t> blocks, int32_t cache_seqlen,
+void PagedKvCache::set_lane(size_t lane, std::span<const int32_t> blocks, int32_t cache_seqlen,
                             int32_t cache_begin) {
   const auto width = static_cast<size_t>(table_width_);
-  const auto row = std::span(block_table_).subspan(static_cast<size_t>(lane) * width, width);
-  std::ranges::fill(std::ranges::copy(blocks, row.begin()).out, row.end(), 0);
-  cache_seqlens_[static_cast<size_t>(lane)] = cache_seqlen;
-  cache_begin_[static_cast<size_t>(lane)] = cache_begin;
+  const auto row = std::span(block_table_).subspan(lane * width, width);
+  const auto rest = std::ranges::copy(blocks, row.begin()).out;
+  if (blocks.size() < filled_[lane])
+    std::fill(rest, row.begin() + static_cast<std::ptrdiff_t>(filled_[lane]), 0);
+  filled_[lane] = blocks.size();
+  cache_seqlens_[lane] = cache_seqlen;
+  cache_begin_[lane] = cache_begin;
 }
 
 }  // namespace tutti

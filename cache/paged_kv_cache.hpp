@@ -24,7 +24,7 @@ class PagedKvCache {
  private:
   friend class AttentionCacheManager;
   /// Writes one lane; the table row is zero past `blocks`.
-  void set_lane(int lane, std::span<const int32_t> blocks, int32_t cache_seqlen, int32_t cache_begin);
+  void set_lane(size_t lane, std::span<const int32_t> blocks, int32_t cache_seqlen, int32_t cache_begin);
 
   const BlockPool* pool_;
   int table_width_;
@@ -32,6 +32,7 @@ class PagedKvCache {
   std::vector<int32_t> block_table_;    // (max_lanes, table_width)
   std::vector<int32_t> cache_seqlens_;  // (max_lanes)
   std::vector<int32_t> cache_begin_;    // (max_lanes)
+  std::vector<size_t> filled_;          // (max_lanes): entries of its table row that may not be 0
 };
 
 }  // namespace tutti
