@@ -1,0 +1,82 @@
+#include "cache/pool_budget.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "config/result.hpp"
+
+namespace tutti {
+namespace {
+
+constexpr double mebibyte = 1 << 20;
+
+std::string mib(int64_t bytes) { return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / mebibyte); }
+
+std::string each(int owners) { return owners == 1 ? "" : fmt::format(" for each of {} owners", owners); }
+
+/// "free memory 20000.0 MiB x 0.90 - 512.0 MiB resident, / 2 owners, - 100.0 MiB of activations = 8644.0 MiB"
+std::string arithmetic(const MemoryBudget& b) {
+  return fmt::format("{} {} x {:.2f} - {} resident, / {} owner{}, - {} of activations = {}", b.source,
+                     mib(b.available), b.utilization, mib(b.resident), b.owners, b.owners == 1 ? "" : "s",
+                     mib(b.activations), mib(b.pool_bytes()));
+}
+
+std::string pool_size(int64_t blocks, int64_t block_bytes) {
+  return fmt::format("{} blocks of {:.1f} KiB, {}", blocks, static_cast<double>(block_bytes) / 1024,
+                     mib(blocks * block_bytes));
+}
+
+[[noreturn]] void refuse(const CacheConfig& c, int64_t blocks, int64_t block_bytes,
+                         const MemoryBudget& budget) {
+  const int64_t fit = std::max<int64_t>(0, budget.pool_bytes() / block_bytes);
+  const int64_t streams_need = c.max_streams * c.min_blocks_per_stream();
+  std::string ways =
+      fmt::format("raise {} to {:.0f} MiB", budget.source,
+                  std::ceil(static_cast<double>(budget.available_for(blocks * block_bytes)) / mebibyte));
+  if (fit >= streams_need) {
+    ways += fmt::format(" or lower max_num_blocks to {}", fit);
+  } else if (const std::string lower = c.ways_to_fit(fit); !lower.empty()) {
+    ways += fmt::format(" or lower {}", lower);
+  }
+  throw SetupError(fmt::format("the K/V pool does not fit: {} streams times {} blocks need {}{}; {}; {}",
+                               c.max_streams, blocks / c.max_streams, pool_size(blocks, block_bytes),
+                               each(budget.owners), arithmetic(budget), ways));
+}
+
+}  // namespace
+
+int64_t MemoryBudget::pool_bytes() const {
+  const auto share = static_cast<int64_t>(static_cast<double>(available) * utilization);
+  return (share - resident) / owners - activations;
+}
+
+int64_t MemoryBudget::available_for(int64_t bytes) const {
+  const int64_t share = (bytes + activations) * owners + resident;
+  return static_cast<int64_t>(std::ceil(static_cast<double>(share) / utilization));
+}
+
+PoolPlan plan_pool(const CacheConfig& config, int64_t block_bytes, const MemoryBudget& budget) {
+  const CacheConfig c = config.validated();
+  const int64_t fit = budget.pool_bytes() / block_bytes;
+  int64_t blocks = c.max_num_blocks;
+  if (config.max_num_blocks == 0 && !c.evicts()) {
+    const int64_t a_stream =
+        std::clamp<int64_t>(fit / c.max_streams, c.min_blocks_per_stream(), c.max_blocks_per_seq);
+    blocks = a_stream * c.max_streams;
+  }
+  if (fit < blocks) refuse(c, blocks, block_bytes, budget);
+  CacheConfig planned = c;
+  planned.max_num_blocks = static_cast<int>(blocks);
+  const std::string limit =
+      c.evicts()
+          ? ""
+          : fmt::format(" (at most {} frames)", int64_t{planned.blocks_per_stream()} * c.block_size_frames);
+  return {.num_blocks = planned.max_num_blocks,
+          .arithmetic = fmt::format("{}{}: {} streams x {} blocks{}; {}", pool_size(blocks, block_bytes),
+                                    each(budget.owners), c.max_streams, planned.blocks_per_stream(), limit,
+                                    arithmetic(budget))};
+}
+
+}  // namespace tutti
