@@ -1,10 +1,8 @@
 #include <fmt/format.h>
-#include <malloc.h>
 
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <cmath>
-#include <fstream>
 #include <iostream>
 #include <memory>
 #include <string>
@@ -14,6 +12,7 @@
 #include "app/bench.hpp"
 #include "app/gemm_baseline.hpp"
 #include "app/logprob_check.hpp"
+#include "app/machine_memory.hpp"
 #include "app/percentiles.hpp"
 #include "app/synthetic_model.hpp"
 #include "app/timed_ops.hpp"
@@ -73,15 +72,6 @@ Checkpoint load(const Options& options) {
                                .reverse_weight = 0.3F};
   }
   return synthetic_checkpoint(spec);
-}
-
-double resident_mb() {
-  ::malloc_trim(0);  // what the references of the check left behind is not the model's
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);) {
-    if (line.starts_with("VmRSS:")) return std::stod(line.substr(6)) / 1024;
-  }
-  return 0;
 }
 
 /// An engine with a full batch of streams that always have the next chunk ready.
@@ -227,7 +217,8 @@ int bench(const Options& options) {
   Engine engine(model, std::move(ops), config);
   Treadmill treadmill(engine, options.batch);
   for (int i = 0; i < config.num_left_chunks + 2; ++i) (void)treadmill.tick();
-  const double rss = resident_mb();
+  // What the references of the check left behind is not the model's.
+  const double rss = static_cast<double>(resident_memory()) / (1 << 20);
 
   GemmBaseline gemms(model->spec(), config.chunk_size, options.batch);
   gemms.choose_kernels(5);

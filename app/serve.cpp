@@ -53,8 +53,13 @@ void serve(const ServerConfig& config) {
   const NetOptions network = plan_network(config, plan.threads);
   if (network.tls && !network.tls->warning.empty()) spdlog::warn("{}", network.tls->warning);
   const auto metrics = std::make_shared<Metrics>();
+  const std::shared_ptr<const ConformerCtc> model = loaded_model(config, plan);
+  EngineConfig engine = config.engine;
+  const PoolPlan pool = plan_memory(plan, model, engine);
+  spdlog::info("K/V pool: {}", pool.arithmetic);
+  engine.max_num_blocks = pool.num_blocks;
   RecognitionService service(
-      {.owners = plan_owners(plan, loaded_model(config, plan), config.engine, metrics),
+      {.owners = plan_owners(plan, model, engine, metrics),
        .credit_ms = config.credit_ms,
        .endpoint = {.silence_after_speech_ms = config.engine.endpoint_silence_ms,
                     .long_silence_ms = config.engine.endpoint_long_silence_ms,

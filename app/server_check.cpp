@@ -44,8 +44,14 @@ bool check_server(const ServerConfig& config) {
     return fmt::format("{}; {}", describe(*loaded.model), loaded.device);
   });
   if (loaded.model == nullptr) return false;
+  EngineConfig engine_config = config.engine;
+  good &= passes("memory", [&] {
+    const PoolPlan pool = plan_memory(devices, loaded.model, config.engine);
+    engine_config.max_num_blocks = pool.num_blocks;
+    return "K/V pool: " + pool.arithmetic;
+  });
   good &= passes("engine", [&] {
-    const Engine engine(loaded.model, open_device(devices.devices.front()), config.engine);
+    const Engine engine(loaded.model, open_device(devices.devices.front()), engine_config);
     return fmt::format("chunks of {} ms at {} Hz", engine.chunk_ms(), engine.sample_rate());
   });
   return good;

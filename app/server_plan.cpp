@@ -3,12 +3,15 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <chrono>
 #include <optional>
 #include <string>
 
 #include "app/bundled_model.hpp"
+#include "app/machine_memory.hpp"
 #include "engine/engine.hpp"
+#include "engine/model_runner.hpp"
 #include "gpu/ops.hpp"
 #include "model/model_loader.hpp"
 
@@ -46,6 +49,30 @@ LoadedModel open_model(const ServerConfig& config, const Device& device) {
                                                         required_positions(config.engine),
                                                         required_hypothesis_tokens(config.engine)),
           .device = std::string(ops->description())};
+}
+
+PoolPlan plan_memory(const DevicePlan& plan, const std::shared_ptr<const ConformerCtc>& model,
+                     const EngineConfig& config) {
+  constexpr double left_to_others = 0.1;
+  const CacheConfig cache = with_model_geometry(cache_limits(config), *model);
+  const int64_t held = resident_memory();
+  MemoryBudget budget{.available = available_memory(),
+                      .utilization = 1 - left_to_others,
+                      .owners = static_cast<int>(plan.devices.size())};
+  if (config.memory_budget_mib != 0) {
+    budget = {.source = "engine.memory_budget_mib",
+              .available = int64_t{config.memory_budget_mib} << 20,
+              .resident = held,
+              .owners = budget.owners};
+  }
+  CacheConfig smallest = cache.validated();
+  smallest.max_num_blocks = static_cast<int>(smallest.max_streams * smallest.min_blocks_per_stream());
+  const int64_t block_bytes = bytes_per_kv_block(smallest, ModelRunner::kv_dtype);
+  EngineConfig probe = config;
+  probe.max_num_blocks = smallest.max_num_blocks;
+  const Engine engine(model, open_device(plan.devices.front()), probe);
+  budget.activations = std::max<int64_t>(0, resident_memory() - held - smallest.max_num_blocks * block_bytes);
+  return plan_pool(cache, block_bytes, budget);
 }
 
 std::vector<OwnerSetup> plan_owners(const DevicePlan& plan, const std::shared_ptr<const ConformerCtc>& model,

@@ -7,6 +7,7 @@
 #include "actors/gpu_owner.hpp"
 #include "actors/metrics.hpp"
 #include "app/usable_cores.hpp"
+#include "cache/pool_budget.hpp"
 #include "config/server_config.hpp"
 #include "gpu/device.hpp"
 #include "model/conformer.hpp"
@@ -34,6 +35,12 @@ struct LoadedModel {
 };
 /// The weights are packed once, by `device`; all devices are of its kind and read them.
 [[nodiscard]] LoadedModel open_model(const ServerConfig& config, const Device& device);
+
+/// The memory of each owner's K/V pool; `config.max_num_blocks` becomes its num_blocks. Free memory, or the
+/// budget of the configuration, less what this program holds and what an engine takes besides its pool, which
+/// is measured on one with the smallest pool there can be. Ask for it while the model is all that is loaded.
+[[nodiscard]] PoolPlan plan_memory(const DevicePlan& plan, const std::shared_ptr<const ConformerCtc>& model,
+                                   const EngineConfig& config);
 
 [[nodiscard]] std::vector<OwnerSetup> plan_owners(const DevicePlan& plan,
                                                   const std::shared_ptr<const ConformerCtc>& model,

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <string>
 
@@ -49,36 +50,20 @@ std::optional<double> smaller(std::optional<double> a, std::optional<double> b) 
   return std::min(*a, *b);
 }
 
-/// The quota of this process: a line of /proc/self/cgroup is "ID:CONTROLLERS:PATH", with an empty list for
-/// v2.
 std::optional<double> own_quota() {
-  std::ifstream in("/proc/self/cgroup");
   std::optional<double> quota;
-  for (std::string line; std::getline(in, line);) {
-    const size_t first = line.find(':');
-    const size_t second = line.find(':', first + 1);
-    if (second == std::string::npos) continue;
-    const std::string controllers = line.substr(first + 1, second - first - 1);
-    const std::string path = line.substr(second + 1);
-    fs::path root = "/sys/fs/cgroup";
-    if (!controllers.empty()) {
-      if (controllers != "cpu" && controllers != "cpu,cpuacct") continue;
-      root /= controllers;
-    }
-    quota = smaller(quota, cgroup_cpu_quota(root / fs::path(path).relative_path(), root));
-  }
+  for (const Cgroup& cgroup : own_cgroups("cpu")) quota = smaller(quota, cgroup_cpu_quota(cgroup));
   return quota;
 }
 
 }  // namespace
 
-std::optional<double> cgroup_cpu_quota(fs::path directory, const fs::path& root) {
+std::optional<double> cgroup_cpu_quota(const Cgroup& cgroup) {
   std::optional<double> quota;
-  while (true) {
-    quota = smaller(quota, smaller(quota_v2(directory), quota_v1(directory)));
-    if (directory == root || !directory.has_relative_path()) return quota;
-    directory = directory.parent_path();
+  for (const fs::path& group : cgroup.with_parents()) {
+    quota = smaller(quota, smaller(quota_v2(group), quota_v1(group)));
   }
+  return quota;
 }
 
 std::vector<int> usable_cores() {

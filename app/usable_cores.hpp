@@ -1,8 +1,9 @@
 #pragma once
 
-#include <filesystem>
 #include <optional>
 #include <vector>
+
+#include "app/cgroup.hpp"
 
 namespace tutti {
 
@@ -10,10 +11,9 @@ namespace tutti {
 /// quota of 2.5 cores is 2: an owner on half a core would make every stream on it late.
 [[nodiscard]] std::vector<int> usable_cores();
 
-/// The smallest CPU quota, in cores, of the cgroup at `directory` and its parents up to `root`; nullopt when
-/// there is none. Reads cgroup v2 (cpu.max) and v1 (cpu.cfs_quota_us).
-[[nodiscard]] std::optional<double> cgroup_cpu_quota(std::filesystem::path directory,
-                                                     const std::filesystem::path& root);
+/// The smallest CPU quota, in cores, of `cgroup` and its parents; nullopt when there is none. Reads cgroup v2
+/// (cpu.max) and v1 (cpu.cfs_quota_us).
+[[nodiscard]] std::optional<double> cgroup_cpu_quota(const Cgroup& cgroup);
 
 /// How the threads of a server share `cores`.
 struct ThreadPlan {

@@ -14,8 +14,10 @@ struct EngineConfig {
   int chunk_size = 16;          ///< encoder frames
   int num_left_chunks = 4;      ///< -1 = unlimited
   int block_size_frames = 0;    ///< 0 = chunk_size
-  int max_num_blocks = 0;       ///< 0 = what max_streams reserve
+  int max_num_blocks = 0;       ///< 0 = what max_streams reserve; with unlimited history what memory holds
   int max_blocks_per_seq = 512;
+  int memory_budget_mib = 0;             ///< of the whole program; 0 = most of what is free
+  std::string at_capacity = "finalize";  ///< or "recycle": what a stream with unlimited history does
   int max_tick_ms = 40;            ///< a CPU tick is held to this by its number of lanes
   int max_position_frames = 3000;  ///< the position origin restarts after this many frames; 0 = never
   int max_segment_tokens = 4096;   ///< a longer segment is closed with reason "length"

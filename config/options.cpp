@@ -61,6 +61,7 @@ bool is_anything(std::string_view /*text*/) { return true; }
 constexpr std::array<std::string_view, 5> log_levels{"trace", "debug", "info", "warn", "error"};
 constexpr std::array<std::string_view, 3> decoders{"greedy", "prefix", "rescore"};
 constexpr std::array<std::string_view, 3> kv_formats{"f32", "bf16", "fp8_e4m3"};
+constexpr std::array<std::string_view, 2> capacity_policies{"finalize", "recycle"};
 constexpr int no_limit = std::numeric_limits<int>::max();
 
 constexpr ConfigOption table[] = {
@@ -112,10 +113,16 @@ constexpr ConfigOption table[] = {
      number<&EngineConfig::num_left_chunks>(-1, 1024)},
     {"engine.block_size_frames", "Encoder frames of a cache block; 0 is chunk_size.",
      number<&EngineConfig::block_size_frames>(0, 65536)},
-    {"engine.max_num_blocks", "Cache blocks of all streams; 0 is what max_streams streams need at most.",
+    {"engine.max_num_blocks",
+     "Cache blocks of all streams; 0 is what they need, and with unlimited history what memory holds.",
      number<&EngineConfig::max_num_blocks>(0, no_limit)},
     {"engine.max_blocks_per_seq", "Cache blocks of one stream at most.",
      number<&EngineConfig::max_blocks_per_seq>(1, 1 << 20)},
+    {"engine.memory_budget_mib", "Memory of the whole program, in MiB; 0 is nine tenths of what is free.",
+     number<&EngineConfig::memory_budget_mib>(0, no_limit)},
+    {"engine.at_capacity",
+     "A stream with unlimited history that fills its blocks ends its segment, or drops its oldest block.",
+     ChoiceField{member<&EngineConfig::at_capacity>, capacity_policies}},
     {"engine.max_position_frames", "Encoder frames after which positions restart; 0 is never.",
      number<&EngineConfig::max_position_frames>(0, no_limit)},
     {"engine.max_segment_tokens", "A longer segment is closed with reason \"length\".",

@@ -13,18 +13,6 @@ namespace {
 
 double seconds(Clock::duration d) { return std::chrono::duration<double>(d).count(); }
 
-CacheConfig cache_limits(const EngineConfig& config) {
-  CacheConfig cache;
-  cache.chunk_size = config.chunk_size;
-  cache.num_left_chunks = config.num_left_chunks;
-  cache.block_size_frames = config.block_size_frames;
-  cache.max_num_blocks = config.max_num_blocks;
-  cache.max_blocks_per_seq = config.max_blocks_per_seq;
-  cache.max_streams = config.max_streams;
-  cache.max_batch_size = config.max_batch_size;
-  return cache;
-}
-
 std::unique_ptr<const CtcDecoder> make_decoder(const EngineConfig& config, const ConformerSpec& spec) {
   if (config.decoder == "greedy") {
     return std::make_unique<CtcGreedyDecoder>(spec.blank_id, config.max_segment_tokens);
@@ -60,6 +48,19 @@ std::string_view to_string(FinalReason reason) {
       return "length";
   }
   return "endpoint";
+}
+
+CacheConfig cache_limits(const EngineConfig& config) {
+  CacheConfig cache;
+  cache.chunk_size = config.chunk_size;
+  cache.num_left_chunks = config.num_left_chunks;
+  cache.block_size_frames = config.block_size_frames;
+  cache.max_num_blocks = config.max_num_blocks;
+  cache.max_blocks_per_seq = config.max_blocks_per_seq;
+  cache.max_streams = config.max_streams;
+  cache.max_batch_size = config.max_batch_size;
+  cache.recycle_at_capacity = config.at_capacity == "recycle";
+  return cache;
 }
 
 int required_positions(const EngineConfig& config) {

@@ -76,6 +76,8 @@ struct EngineStats {
   double rescore_seconds = 0;  ///< beside the above
 };
 
+/// The history, capacity and lanes of `config`; the rest of the geometry is the model's.
+[[nodiscard]] CacheConfig cache_limits(const EngineConfig& config);
 /// Positions a model needs for `config`: see EngineConfig::max_position_frames.
 [[nodiscard]] int required_positions(const EngineConfig& config);
 /// Tokens of a hypothesis that a model's decoders are loaded for: 0 unless `config` asks for rescoring.

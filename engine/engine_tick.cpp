@@ -92,7 +92,8 @@ bool Engine::Impl::is_ready_in_rest(const Stream& stream) const {
   return has_chunk ? is_live : stream.commands.front() != nullptr;
 }
 
-// A stream with unlimited history that has filled its share ends its segment before it is dispatched.
+// A stream with unlimited history that has filled its share ends its segment before it is dispatched. One
+// that recycles never has: its cache drops the oldest block by itself.
 void Engine::Impl::make_room() {
   for (const Candidate& candidate : picked) {
     Stream& stream = streams[static_cast<size_t>(candidate.slot)];

@@ -4,8 +4,6 @@
 
 namespace tutti {
 
-namespace {
-
 CacheConfig with_model_geometry(CacheConfig cache, const ConformerCtc& model) {
   const CacheConfig geometry = model.cache_config();
   cache.num_layers = geometry.num_layers;
@@ -13,16 +11,14 @@ CacheConfig with_model_geometry(CacheConfig cache, const ConformerCtc& model) {
   cache.head_dim = geometry.head_dim;
   cache.hidden_dim = geometry.hidden_dim;
   cache.kernel_size = geometry.kernel_size;
-  return cache.validated();
+  return cache;
 }
-
-}  // namespace
 
 ModelRunner::ModelRunner(std::shared_ptr<const ConformerCtc> model, std::unique_ptr<Ops> ops,
                          CacheConfig cache, std::unique_ptr<const CtcDecoder> decoder)
     : model_(std::move(model)),
       ops_(std::move(ops)),
-      pool_(with_model_geometry(cache, *model_), *ops_),
+      pool_(with_model_geometry(cache, *model_), *ops_, kv_dtype),
       attention_(pool_, pool_.config()),
       cnn_(pool_.config(), *ops_),
       ctc_(std::move(decoder), pool_.config().max_streams),

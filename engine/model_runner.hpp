@@ -18,9 +18,15 @@ struct ChunkLane {
   int first_position = 0;
 };
 
+/// `cache` with the model's layers, heads and widths.
+[[nodiscard]] CacheConfig with_model_geometry(CacheConfig cache, const ConformerCtc& model);
+
 /// A model with the caches of one device: prepare, forward, commit, for a batch of lanes at any offsets.
 class ModelRunner {
  public:
+  /// What keys and values are stored in.
+  static constexpr DType kv_dtype = DType::f32;
+
   /// `cache` needs the history, capacity and lane fields; the model's geometry is filled in. Throws
   /// std::invalid_argument for a geometry that does not fit.
   ModelRunner(std::shared_ptr<const ConformerCtc> model, std::unique_ptr<Ops> ops, CacheConfig cache,

@@ -20,14 +20,14 @@ class CgroupQuota : public testing::Test {
 
 TEST_F(CgroupQuota, IsNoneWithoutALimit) {
   write(root / "pod" / "cpu.max", "max 100000");
-  EXPECT_EQ(cgroup_cpu_quota(root / "pod" / "container", root), std::nullopt);
+  EXPECT_EQ(cgroup_cpu_quota({root / "pod" / "container", root}), std::nullopt);
 }
 
 TEST_F(CgroupQuota, IsTheSmallestOfTheGroupAndItsParents) {
   write(root / "cpu.max", "800000 100000");
   write(root / "pod" / "cpu.max", "250000 100000");
   write(root / "pod" / "container" / "cpu.max", "max 100000");
-  EXPECT_EQ(cgroup_cpu_quota(root / "pod" / "container", root), 2.5);
+  EXPECT_EQ(cgroup_cpu_quota({root / "pod" / "container", root}), 2.5);
 }
 
 TEST_F(CgroupQuota, ReadsTheFirstVersionOfCgroups) {
@@ -35,12 +35,12 @@ TEST_F(CgroupQuota, ReadsTheFirstVersionOfCgroups) {
   write(root / "pod" / "cpu.cfs_period_us", "100000");
   write(root / "pod" / "container" / "cpu.cfs_quota_us", "-1");
   write(root / "pod" / "container" / "cpu.cfs_period_us", "100000");
-  EXPECT_EQ(cgroup_cpu_quota(root / "pod" / "container", root), 3.0);
+  EXPECT_EQ(cgroup_cpu_quota({root / "pod" / "container", root}), 3.0);
 }
 
 TEST_F(CgroupQuota, IgnoresWhatItCannotRead) {
   write(root / "cpu.max", "many few");
-  EXPECT_EQ(cgroup_cpu_quota(root / "elsewhere", root), std::nullopt);
+  EXPECT_EQ(cgroup_cpu_quota({root / "elsewhere", root}), std::nullopt);
 }
 
 TEST(UsableCores, AreAtLeastOne) { EXPECT_GE(usable_cores().size(), 1U); }

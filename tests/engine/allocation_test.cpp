@@ -66,12 +66,12 @@ TEST(Allocation, TheCounterSeesAnAllocation) {
   EXPECT_EQ(allocations.ours, 1);
 }
 
-class SteadyState : public testing::TestWithParam<const char*> {};
+class SteadyState : public testing::TestWithParam<const char*> {
+ protected:
+  static void expect_no_allocations(const EngineConfig& config);
+};
 
-TEST_P(SteadyState, TicksAllocateNothing) {
-  EngineConfig config;
-  config.decoder = GetParam();
-  config.max_batch_size = 8;
+void SteadyState::expect_no_allocations(const EngineConfig& config) {
   const auto engine = make_engine(config);
   const std::vector<float> samples = clip("libri-02.flac");
   std::vector<StreamKey> keys;
@@ -89,6 +89,25 @@ TEST_P(SteadyState, TicksAllocateNothing) {
   EXPECT_GT(updates, 12U * 5);
   EXPECT_EQ(allocations.ours, 0);
   RecordProperty("onednn_allocations", allocations.library);
+}
+
+TEST_P(SteadyState, TicksAllocateNothing) {
+  EngineConfig config;
+  config.decoder = GetParam();
+  config.max_batch_size = 8;
+  expect_no_allocations(config);
+}
+
+TEST_P(SteadyState, TicksOfStreamsThatRecycleAllocateNothing) {
+  EngineConfig config;
+  config.decoder = GetParam();
+  config.max_batch_size = 8;
+  config.max_streams = 12;
+  config.num_left_chunks = -1;
+  config.max_blocks_per_seq = 64;
+  config.max_num_blocks = 12 * 4;  // passed by all while allocations are counted
+  config.at_capacity = "recycle";
+  expect_no_allocations(config);
 }
 
 TEST(RescoringState, TicksThatRescoreFinalsAllocateNothing) {

@@ -1,6 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "engine_fixture.hpp"
 
 namespace tutti {
@@ -90,6 +92,46 @@ TEST(LongStreams, UnlimitedHistoryThatFillsItsShareEndsTheSegmentWithLength) {
   EXPECT_EQ(finals[0].reason, FinalReason::length);
   EXPECT_EQ(finals[1].reason, FinalReason::eof);
   EXPECT_TRUE(said.done);
+}
+
+// Both shares are full from the first round on, and nobody else's blocks are there to take.
+TEST(LongStreams, UnlimitedHistoryThatRecyclesGoesOnPastItsShareInOneSegment) {
+  EngineConfig config = greedy_config();
+  config.num_left_chunks = -1;
+  config.max_streams = 2;
+  config.max_blocks_per_seq = 64;
+  config.max_num_blocks = 12;
+  config.at_capacity = "recycle";
+  const auto engine = make_engine(config);
+  const std::array keys{engine->admit({}).value(), engine->admit({}).value()};
+  const std::vector<float> samples = clip("libri-02.flac");
+  std::array<Said, 2> said;
+  const auto listen = [&](const Update& u) { said[u.key == keys[0] ? 0 : 1].add(u); };
+  constexpr int rounds = 15;
+  for (int round = 0; round < rounds; ++round) {
+    for (const StreamKey key : keys) must(engine->feed(key, samples));
+    run_until_idle(*engine, listen);
+  }
+  for (const StreamKey key : keys) must(engine->finish(key));
+  run_until_idle(*engine, listen);
+  for (const Said& s : said) {
+    const auto finals = s.finals();
+    ASSERT_EQ(finals.size(), 1U);
+    EXPECT_EQ(finals[0].reason, FinalReason::eof);
+    EXPECT_GT(finals[0].end_sample, (rounds - 1) * static_cast<int64_t>(samples.size()));
+    EXPECT_TRUE(s.done);
+  }
+  EXPECT_EQ(said[0], said[1]);
+}
+
+TEST(LongStreams, UnlimitedHistoryIsTheSameWhateverHappensAtACapacityThatIsNotReached) {
+  EngineConfig config = greedy_config();
+  config.num_left_chunks = -1;
+  config.max_streams = 1;
+  config.max_blocks_per_seq = 64;
+  const Said finalizing = recognize_alone(*make_engine(config), clip("libri-02.flac"));
+  config.at_capacity = "recycle";
+  EXPECT_EQ(recognize_alone(*make_engine(config), clip("libri-02.flac")), finalizing);
 }
 
 }  // namespace
