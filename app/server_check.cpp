@@ -44,15 +44,13 @@ bool check_server(const ServerConfig& config) {
     return fmt::format("{}; {}", describe(*loaded.model), loaded.device);
   });
   if (loaded.model == nullptr) return false;
-  EngineConfig engine_config = config.engine;
-  good &= passes("memory", [&] {
-    const PoolPlan pool = plan_memory(devices, loaded.model, config.engine);
-    engine_config.max_num_blocks = pool.num_blocks;
-    return "K/V pool: " + pool.arithmetic;
-  });
   good &= passes("engine", [&] {
+    const PoolPlan pool = plan_memory(devices, loaded.model, config.engine);
+    EngineConfig engine_config = config.engine;
+    engine_config.max_num_blocks = pool.num_blocks;
     const Engine engine(loaded.model, open_device(devices.devices.front()), engine_config);
-    return fmt::format("chunks of {} ms at {} Hz", engine.chunk_ms(), engine.sample_rate());
+    return fmt::format("chunks of {} ms at {} Hz; K/V pool: {}", engine.chunk_ms(), engine.sample_rate(),
+                       pool.arithmetic);
   });
   return good;
 }

@@ -21,6 +21,14 @@ class StreamCacheView {
   void prepare_chunk(int frames) { attention_->prepare_chunk(id_, frames); }
   /// Counts the frames; the convolution cache was updated in place by the forward pass.
   void commit_chunk_paged(int frames) { attention_->commit_chunk_paged(id_, frames); }
+  /// Valid until the next commit.
+  [[nodiscard]] AttentionCacheManager::PagedStateViews get_paged_state_views() const {
+    return attention_->get_paged_state_views(id_);
+  }
+  // The dense form of a chunk: what is cached, and what the model made of the chunk.
+  [[nodiscard]] Tensor get_att_cache() const { return attention_->get_stacked_cache(id_); }
+  void commit_chunk(const TensorView& packed) { attention_->commit(id_, packed); }
+  [[nodiscard]] int cached_frames() const { return attention_->cached_frames(id_); }
   [[nodiscard]] StreamHandle get_decoder() const { return ctc_->get_decoder(id_); }
   [[nodiscard]] bool at_capacity() const { return attention_->at_capacity(id_); }
   /// Zero history and context, empty hypothesis.

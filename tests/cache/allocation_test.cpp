@@ -134,5 +134,44 @@ TEST(DecoderCaches, AllocateNoMemoryAfterConstruction) {
   EXPECT_EQ(allocations - before, 0);
 }
 
+/// What `tutti bench cache` measures, and the other histories and padding.
+TEST(AttentionCache, TicksOf64LanesAllocateNothing) {
+  constexpr int lanes = 64;
+  CacheConfig window{.num_layers = 1,
+                     .n_kv_head = 1,
+                     .head_dim = 1,
+                     .hidden_dim = 1,
+                     .max_blocks_per_seq = 8,
+                     .max_streams = lanes,
+                     .max_batch_size = lanes};
+  CacheConfig prefilled = window;
+  prefilled.prefill_kv_window = true;
+  CacheConfig recycled = window;
+  recycled.num_left_chunks = -1;
+  recycled.recycle_at_capacity = true;
+  std::array<StreamId, lanes> ids{};
+  for (int i = 0; i < lanes; ++i) ids[static_cast<size_t>(i)] = (StreamId{1} << 32) | i;
+  std::array<int, lanes> frames{};
+  frames.fill(16);
+  for (const CacheConfig& config : {window, prefilled, recycled}) {
+    HostOps ops;
+    BlockPool pool(config, ops, DType::f32, 1);
+    AttentionCacheManager attention(pool, config, 1);
+    PagedKvCache batch(pool, lanes + 8, attention.table_width());
+    const int64_t before = allocations;
+    for (const StreamId id : ids) attention.allocate_stream(id);
+    for (int tick = 0; tick < 20; ++tick) {
+      attention.prepare_chunks_batched(ids, frames);
+      attention.fill_batch(ids, batch, 8);
+      for (const StreamId id : ids) {
+        (void)attention.get_paged_state_views(id);
+        attention.commit_chunk_paged(id, 16);
+      }
+      (void)attention.cached_frames(ids);
+    }
+    EXPECT_EQ(allocations - before, 0);
+  }
+}
+
 }  // namespace
 }  // namespace tutti

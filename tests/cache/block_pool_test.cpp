@@ -199,7 +199,11 @@ TEST(BlockPool, TakesTheBytesThatTheFormulaSays) {
 }
 
 TEST(BlockPool, ADefaultBlockTakes192KiBIn2Bytes) {
+  HostOps ops;
   const CacheConfig defaults;
+  const BlockPool pool(CacheConfig{.max_num_blocks = 32, .max_streams = 1}, ops, DType::bf16);
+  const auto layer = pool.get_kv_view(0);
+  EXPECT_EQ(static_cast<int64_t>(layer.k.bytes() + layer.v.bytes()) * defaults.num_layers / 32, 192 << 10);
   EXPECT_EQ(bytes_per_kv_block(defaults, DType::bf16), int64_t{192} << 10);
   EXPECT_EQ(2048 * bytes_per_kv_block(defaults, DType::bf16), int64_t{384} << 20);
   EXPECT_EQ(bytes_per_kv_block(defaults, DType::f32), int64_t{384} << 10);

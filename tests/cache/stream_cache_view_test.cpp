@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <array>
 #include <span>
 #include <vector>
 
@@ -66,6 +68,21 @@ TEST_F(StreamCacheViewTest, ReachesItsStreamsCaches) {
   EXPECT_FALSE(stream.at_capacity());
   EXPECT_EQ(stream.id(), 7);
   EXPECT_EQ(stream.slot(), 2);
+}
+
+TEST_F(StreamCacheViewTest, ReachesTheDenseFormOfItsAttentionCache) {
+  StreamCacheView stream = view(7, 2);
+  stream.allocate();
+  const Tensor chunk = host_tensor(Shape{1, 1, 2, 4}, std::array<float, 8>{1, 2, 3, 4, 5, 6, 7, 8});
+  stream.commit_chunk(chunk);
+  EXPECT_EQ(stream.cached_frames(), 2);
+  const Tensor cached = stream.get_att_cache();
+  EXPECT_EQ(cached.shape(), chunk.shape());
+  EXPECT_TRUE(std::ranges::equal(std::span(cached.view().f32(), 8), std::span(chunk.view().f32(), 8)));
+  stream.prepare_chunk(4);
+  EXPECT_THAT(stream.get_paged_state_views().cache_seqlens, testing::ElementsAre(2));
+  EXPECT_EQ(stream.get_paged_state_views().block_table.data(),
+            attention_.get_paged_state_views(7).block_table.data());
 }
 
 TEST_F(StreamCacheViewTest, ResetEmptiesAllThreeCachesAndKeepsTheStream) {
