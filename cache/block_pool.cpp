@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <cstring>
 #include <stdexcept>
 
 namespace tutti {
@@ -38,7 +37,8 @@ int64_t bytes_per_kv_block(const CacheConfig& config, DType dtype) {
 }
 
 BlockPool::BlockPool(const CacheConfig& config, Ops& ops, DType dtype, int scratch_blocks)
-    : config_(config.validated()),
+    : ops_(&ops),
+      config_(config.validated()),
       scratch_blocks_(checked_scratch(scratch_blocks)),
       k_pool_(ops.allocate(checked(dtype), pool_shape(config_, scratch_blocks))),
       v_pool_(ops.allocate(dtype, pool_shape(config_, scratch_blocks))),
@@ -79,13 +79,12 @@ void BlockPool::free(std::span<const int32_t> blocks) {
 }
 
 void BlockPool::zero(std::span<const int32_t> blocks) {
-  for (int layer = 0; layer < config_.num_layers; ++layer) {
-    for (const int32_t block : blocks) {
-      const KvView view = get_kv_block_view(layer, block);
-      std::memset(view.k.data, 0, view.k.bytes());
-      std::memset(view.v.data, 0, view.v.bytes());
-    }
-  }
+  constexpr int block_axis = 1;
+  ops_->index_fill(k_pool_, block_axis, blocks, 0);
+  ops_->index_fill(v_pool_, block_axis, blocks, 0);
+  if (dtype() != DType::f8e4m3) return;
+  ops_->index_fill(k_scales_, block_axis, blocks, 0);
+  ops_->index_fill(v_scales_, block_axis, blocks, 0);
 }
 
 int32_t BlockPool::scratch_block(int i) const {

@@ -24,6 +24,7 @@ namespace tutti {
 /// Scratch blocks lie past the others and are nobody's: lanes that only pad a batch write there.
 class BlockPool {
  public:
+  /// `ops` outlives the pool.
   /// Throws std::invalid_argument for a config that does not validate, a dtype that is not f32, bf16 or
   /// f8e4m3, or a negative number of scratch blocks.
   BlockPool(const CacheConfig& config, Ops& ops, DType dtype = DType::f32, int scratch_blocks = 0);
@@ -34,7 +35,7 @@ class BlockPool {
   /// Throws std::invalid_argument for a block that is out of range, scratch or already free, and then takes
   /// back none.
   void free(std::span<const int32_t> blocks);
-  /// Zeroes K and V of every layer.
+  /// Zeroes K and V of every layer, and their scales. Of blocks that the pool has.
   void zero(std::span<const int32_t> blocks);
 
   /// Without the scratch blocks.
@@ -62,6 +63,7 @@ class BlockPool {
  private:
   [[nodiscard]] bool owns(int32_t block) const { return block >= 0 && block < num_blocks(); }
 
+  Ops* ops_;
   CacheConfig config_;
   int scratch_blocks_;
   Tensor k_pool_;
