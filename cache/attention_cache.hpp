@@ -28,9 +28,9 @@ class AttentionCacheManager {
  public:
   /// Pad lanes are table rows that no stream can have: they point only at the pool's scratch blocks, at the
   /// cached length that every stream starts with.
-  /// Throws std::invalid_argument for a config that does not validate, whose block size is not the pool's, for
-  /// a pool in fp8_e4m3, which only a decoder's attention reads, or for pad lanes over one without scratch
-  /// blocks.
+  /// Throws std::invalid_argument for a config that does not validate, whose block size is not the pool's,
+  /// for a pool in fp8_e4m3, which only a decoder's attention reads, or for pad lanes over one without
+  /// scratch blocks.
   AttentionCacheManager(BlockPool& pool, const CacheConfig& config, int pad_lanes = 0);
 
   /// Whether one more stream's blocks can be reserved: bounded history whole, or its share of the pool.

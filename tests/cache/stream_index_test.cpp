@@ -3,7 +3,10 @@
 #include <gmock/gmock.h>
 
 #include <limits>
+#include <map>
+#include <random>
 #include <set>
+#include <string>
 
 #include "tests/cache/throws.hpp"
 
@@ -57,6 +60,36 @@ TEST(StreamIndex, DoesNotKnowAStreamThatWasClosed) {
   expect_throws<UnknownStream>([&] { (void)index.at("caller", 5); }, "caller", "stream 5");
   expect_throws<UnknownStream>([&] { index.erase("caller", 5); }, "caller", "stream 5");
 }
+
+TEST(StreamIndex, FindsWhatAMapFindsAfterAnyOpeningAndClosing) {
+  const auto seed = std::random_device{}();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937_64 random(seed);
+  const auto below = [&](int n) { return std::uniform_int_distribution(0, n - 1)(random); };
+  // Ids that share most of their bits, as slots and generations do.
+  const auto some_id = [&] { return (StreamId{below(8)} << 32) | below(8); };
+  for (const int capacity : {1, 3, 16}) {
+    StreamIndex index(capacity);
+    std::map<StreamId, int> model;
+    for (int i = 0; i < 20000; ++i) {
+      const StreamId id = some_id();
+      if (model.contains(id)) {
+        ASSERT_EQ(index.erase("test", id), model[id]);
+        model.erase(id);
+      } else if (std::ssize(model) < capacity) {
+        const int row = index.insert("test", id);
+        for (const auto& [other, taken] : model) ASSERT_NE(row, taken);
+        model[id] = row;
+      }
+      ASSERT_EQ(index.size(), std::ssize(model));
+      const StreamId probed = some_id();
+      ASSERT_EQ(index.contains(probed), model.contains(probed));
+      for (const auto& [open, row] : model) ASSERT_EQ(index.at("test", open), row);
+    }
+  }
+}
+
+TEST(StreamIndex, RefusesToHoldNoStream) { EXPECT_THROW(StreamIndex(0), std::invalid_argument); }
 
 }  // namespace
 }  // namespace tutti
