@@ -44,6 +44,11 @@ std::optional<int64_t> left(const fs::path& limit, const fs::path& usage, const 
   return std::max<int64_t>(0, *limited_to - *used + entry_of(stat, cached_files).value_or(0));
 }
 
+int64_t own_memory(std::string_view entry) {
+  ::malloc_trim(0);
+  return entry_of("/proc/self/status", entry).value_or(0) * kibibyte;
+}
+
 }  // namespace
 
 std::optional<int64_t> cgroup_memory_left(const Cgroup& cgroup) {
@@ -67,9 +72,8 @@ int64_t available_memory() {
   return available;
 }
 
-int64_t resident_memory() {
-  ::malloc_trim(0);
-  return entry_of("/proc/self/status", "VmRSS:").value_or(0) * kibibyte;
-}
+int64_t resident_memory() { return own_memory("VmRSS:"); }
+
+int64_t allocated_memory() { return own_memory("VmData:"); }
 
 }  // namespace tutti

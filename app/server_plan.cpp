@@ -55,14 +55,13 @@ PoolPlan plan_memory(const DevicePlan& plan, const std::shared_ptr<const Conform
                      const EngineConfig& config) {
   constexpr double left_to_others = 0.1;
   const CacheConfig cache = with_model_geometry(cache_limits(config), *model);
-  const int64_t held = resident_memory();
   MemoryBudget budget{.available = available_memory(),
                       .utilization = 1 - left_to_others,
                       .owners = static_cast<int>(plan.devices.size())};
   if (config.memory_budget_mib != 0) {
     budget = {.source = "engine.memory_budget_mib",
               .available = int64_t{config.memory_budget_mib} << 20,
-              .resident = held,
+              .resident = resident_memory(),
               .owners = budget.owners};
   }
   CacheConfig smallest = cache.validated();
@@ -70,8 +69,10 @@ PoolPlan plan_memory(const DevicePlan& plan, const std::shared_ptr<const Conform
   const int64_t block_bytes = bytes_per_kv_block(smallest, ModelRunner::kv_dtype);
   EngineConfig probe = config;
   probe.max_num_blocks = smallest.max_num_blocks;
+  const int64_t before = allocated_memory();
   const Engine engine(model, open_device(plan.devices.front()), probe);
-  budget.activations = std::max<int64_t>(0, resident_memory() - held - smallest.max_num_blocks * block_bytes);
+  budget.activations =
+      std::max<int64_t>(0, allocated_memory() - before - smallest.max_num_blocks * block_bytes);
   return plan_pool(cache, block_bytes, budget);
 }
 

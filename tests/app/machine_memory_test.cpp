@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <fstream>
+#include <memory>
 #include <sstream>
 #include <vector>
 
@@ -89,6 +91,16 @@ TEST(MachineMemory, CountsWhatThisProcessTakes) {
   EXPECT_GT(available_memory(), 0);
   const std::vector<char> bytes(64 << 20, 1);
   EXPECT_GE(resident_memory(), before + (60 << 20));
+}
+
+TEST(MachineMemory, TellsWhatIsAllocatedFromWhatIsTouched) {
+  const int64_t allocated = allocated_memory();
+  const int64_t resident = resident_memory();
+  const std::unique_ptr<char, decltype(&std::free)> bytes(static_cast<char*>(std::malloc(64 << 20)),
+                                                          &std::free);
+  EXPECT_NE(bytes, nullptr);
+  EXPECT_GE(allocated_memory(), allocated + (64 << 20));
+  EXPECT_LT(resident_memory(), resident + (32 << 20));
 }
 
 }  // namespace
