@@ -34,6 +34,7 @@ class CacheErrors : public testing::Test {
                                        .max_streams = 2};
   static constexpr StreamId unknown_ = 9;
   static constexpr int unknown_slot_ = 1;
+  const Shape context_shape_{2, 1, 2, 24};
 
   [[nodiscard]] Tensor packed_frames(int64_t frames) const {
     return host_tensor(DType::f32, {2, 3, frames, config_.kv_last_dim()});
@@ -97,7 +98,7 @@ TEST_F(CacheErrors, OperatingOnAnUnknownOrFreedStreamRaisesInAllThreeManagers) {
   EXPECT_THROW((void)attention_.cache_begin(unknown_), UnknownStream);
   EXPECT_THROW((void)attention_.committed_frames(unknown_), UnknownStream);
   EXPECT_THROW((void)attention_.block_table(unknown_), UnknownStream);
-  std::vector<float> context(2 * 2 * 24);
+  const Tensor context = host_tensor(DType::f32, context_shape_);
   EXPECT_THROW(cnn_.free_stream(unknown_slot_), UnknownStream);
   EXPECT_THROW(cnn_.reset_stream(unknown_slot_), UnknownStream);
   EXPECT_THROW(cnn_.read(unknown_slot_, context), UnknownStream);
@@ -140,8 +141,11 @@ TEST_F(CacheErrors, ShapeMismatchInCommitOrUpdateRaisesWithBothShapes) {
   EXPECT_EQ(attention_.committed_frames(1), 0);
   EXPECT_EQ(pool_.num_free(), 6);
   cnn_.allocate_stream(0);
-  expect_throws<std::invalid_argument>([&] { cnn_.update(0, std::vector<float>(95)); }, "95 values",
-                                       "expected 96 (2x2x24)");
+  expect_throws<std::invalid_argument>(
+      [&] {
+        cnn_.update(0, host_tensor(DType::f32, {2, 1, 3, 24}));
+      },
+      "shape 2x1x3x24", "expected 2x1x2x24");
 }
 
 TEST_F(CacheErrors, MoreFramesThanABlockInADenseCommitRaise) {
@@ -161,12 +165,12 @@ TEST_F(CacheErrors, MoreFramesThanABlockInADenseCommitRaise) {
 TEST_F(CacheErrors, AFirstChunkNeedsNoPlaceholderConvolutionCacheBecauseItsSlotIsZero) {
   const std::vector<float> ones(2 * 2 * 24, 1.0F);
   cnn_.allocate_stream(0);
-  cnn_.update(0, ones);
+  cnn_.update(0, host_tensor(context_shape_, ones));
   cnn_.free_stream(0);
   cnn_.allocate_stream(0);
-  std::vector<float> context(ones.size(), 1.0F);
+  const Tensor context = host_tensor(context_shape_, ones);
   cnn_.read(0, context);
-  EXPECT_THAT(context, Each(0.0F));
+  EXPECT_THAT(std::vector<float>(context.view().f32(), context.view().f32() + ones.size()), Each(0.0F));
 }
 
 TEST_F(CacheErrors, EvictionInsideABatchTouchesOnlyTheStreamsOwnTable) {
