@@ -5,6 +5,7 @@
 #include <cmath>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -54,7 +55,7 @@ struct Report {
   double decode_ms = 0;
   double max_logprob_diff = 0;
   double rss_mb = 0;
-  double rescore_ms = 0;
+  std::optional<double> rescore_ms;
 };
 
 Checkpoint load(const Options& options) {
@@ -157,15 +158,16 @@ Report summarize(const Samples& samples, const GemmBaseline& gemms, int chunk_ms
 }
 
 std::vector<std::pair<std::string_view, double>> entries(const Report& r) {
-  return {{"streams_per_core", r.streams_per_core},
-          {"ms_per_stream_chunk", r.ms_per_stream_chunk},
-          {"gemm_ratio", r.gemm_ratio},
-          {"gemm_gflops", r.gemm_gflops},
-          {"features_ms", r.features_ms},
-          {"decode_ms", r.decode_ms},
-          {"max_logprob_diff", r.max_logprob_diff},
-          {"rss_mb", r.rss_mb},
-          {"rescore_ms", r.rescore_ms}};
+  std::vector<std::pair<std::string_view, double>> entries{{"streams_per_core", r.streams_per_core},
+                                                           {"ms_per_stream_chunk", r.ms_per_stream_chunk},
+                                                           {"gemm_ratio", r.gemm_ratio},
+                                                           {"gemm_gflops", r.gemm_gflops},
+                                                           {"features_ms", r.features_ms},
+                                                           {"decode_ms", r.decode_ms},
+                                                           {"max_logprob_diff", r.max_logprob_diff},
+                                                           {"rss_mb", r.rss_mb}};
+  if (r.rescore_ms) entries.emplace_back("rescore_ms", *r.rescore_ms);
+  return entries;
 }
 
 void print(const Report& report, bool as_json) {
@@ -253,7 +255,7 @@ void add_bench_engine(CLI::App& app, int& exit_code) {
       "  features_ms          of ms_per_stream_chunk; decode_ms likewise\n"
       "  max_logprob_diff     from fp32 results of each stream alone, and from a double-precision CTC layer\n"
       "  rss_mb               of a process with this model, before the comparison's own memory\n"
-      "  rescore_ms           mean of rescoring a segment of 10 s; 0 when none was");
+      "  rescore_ms           with --decoder rescore: mean of rescoring a segment of 10 s");
   auto* const synthetic =
       command->add_option("--synthetic", options->synthetic, "Size of a model with arbitrary weights")
           ->capture_default_str();
