@@ -118,9 +118,9 @@ TEST(DecoderCaches, AllocateNoMemoryAfterConstruction) {
     }
     group.reset(2);
     other.reset(3);
-    constexpr std::array ones{1, 1, 1, 1};
+    constexpr std::array ones{1, 1, 1, 1, 1, 1};  // a step of max_rows
     for (int step = 0; step < 15; ++step) {
-      rows.prepare_step(ids, ones);
+      rows.prepare_step(ids, std::span(ones).first(ids.size()));
       rows.fill_batch(ids, batch);
       (void)batch.layer(1);
       for (const StreamId id : ids) rows.commit_step(id, 1);
