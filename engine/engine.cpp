@@ -65,11 +65,18 @@ CacheConfig cache_limits(const EngineConfig& config) {
 
 int required_positions(const EngineConfig& config) {
   constexpr int reference_table = 5000;  // rows of the reference's own table: what "never restart" can mean
-  const int block = config.block_size_frames == 0 ? config.chunk_size : config.block_size_frames;
-  const int history = config.num_left_chunks < 0 ? config.max_blocks_per_seq * block
-                                                 : config.num_left_chunks * config.chunk_size;
+  constexpr int64_t most = 1 << 20;      // half a day of history, and a table that still fits in memory
+  const int64_t block = config.block_size_frames == 0 ? config.chunk_size : config.block_size_frames;
+  const int64_t history = config.num_left_chunks < 0 ? config.max_blocks_per_seq * block
+                                                     : int64_t{config.num_left_chunks} * config.chunk_size;
+  if (history > most) {
+    throw SetupError("a stream's history may be " + std::to_string(history) +
+                     " frames long, expected at most " + std::to_string(most) +
+                     "; lower engine.max_blocks_per_seq, engine.block_size_frames or "
+                     "engine.num_left_chunks");
+  }
   const int restart = config.max_position_frames == 0 ? reference_table : overdue_position(config);
-  return std::max(history, restart) + config.chunk_size;
+  return std::max(static_cast<int>(history), restart) + config.chunk_size;
 }
 
 int required_hypothesis_tokens(const EngineConfig& config) {

@@ -78,7 +78,8 @@ struct EngineStats {
 
 /// The history, capacity and lanes of `config`; the rest of the geometry is the model's.
 [[nodiscard]] CacheConfig cache_limits(const EngineConfig& config);
-/// Positions a model needs for `config`: see EngineConfig::max_position_frames.
+/// Positions a model needs for `config`: see EngineConfig::max_position_frames. Throws SetupError for a
+/// history too long for a table of them.
 [[nodiscard]] int required_positions(const EngineConfig& config);
 /// Tokens of a hypothesis that a model's decoders are loaded for: 0 unless `config` asks for rescoring.
 [[nodiscard]] int required_hypothesis_tokens(const EngineConfig& config);

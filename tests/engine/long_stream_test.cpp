@@ -21,6 +21,16 @@ std::vector<Said::Event> repeat_with_finalizes(Engine& engine, std::span<const f
   return said.finals();
 }
 
+TEST(LongStreams, AHistoryTooLongForAPositionTableIsRefusedByName) {
+  EngineConfig config;
+  config.num_left_chunks = -1;
+  config.block_size_frames = 4096;
+  config.max_blocks_per_seq = 1 << 20;  // 2^32 frames
+  EXPECT_THROW((void)required_positions(config), SetupError);
+  config.max_blocks_per_seq = 256;
+  EXPECT_EQ(required_positions(config), 256 * 4096 + config.chunk_size);
+}
+
 TEST(LongStreams, SegmentsStayTheSameAndOnAnExactClockForHundredsOfThem) {
   const auto engine = make_engine();
   const std::vector<float> samples = clip("16k/digit-38.flac");
