@@ -1,7 +1,6 @@
 #include "config/api_keys.hpp"
 
 #include <fmt/format.h>
-#include <toml++/toml.h>
 
 #include <algorithm>
 #include <charconv>
@@ -9,6 +8,7 @@
 #include <string_view>
 
 #include "config/result.hpp"
+#include "config/toml_file.hpp"
 
 namespace tutti {
 namespace {
@@ -28,19 +28,12 @@ std::optional<Sha256> parse_digest(std::string_view text) {
   return digest;
 }
 
-toml::table parse(const std::string& path) {
-  try {
-    return toml::parse_file(path);
-  } catch (const toml::parse_error& error) {
-    throw SetupError(fmt::format("{}:{}: {}", path, error.source().begin.line, error.description()));
-  }
-}
-
 }  // namespace
 
 std::vector<ApiKey> load_api_keys(const std::string& path) {
   std::vector<ApiKey> keys;
-  for (const auto& [name, node] : parse(path)) {
+  const toml::table table = parse_toml_file(path);
+  for (const auto& [name, node] : table) {
     ApiKey key{.name = std::string(name.str())};
     const auto refuse = [&](std::string_view why) {
       throw SetupError(

@@ -1,7 +1,6 @@
 #include "config/config_loader.hpp"
 
 #include <fmt/format.h>
-#include <toml++/toml.h>
 
 #include <map>
 #include <sstream>
@@ -9,6 +8,7 @@
 
 #include "config/options.hpp"
 #include "config/result.hpp"
+#include "config/toml_file.hpp"
 
 namespace tutti {
 namespace {
@@ -46,14 +46,7 @@ std::string print(const toml::node& node) {
 /// Builds a configuration from the weakest source to the strongest and remembers who set what.
 class Loader {
  public:
-  void read_file(const std::string& path) {
-    try {
-      const toml::table root = toml::parse_file(path);
-      read_table(path, "", root);
-    } catch (const toml::parse_error& error) {
-      throw SetupError(fmt::format("{}:{}: {}", path, error.source().begin.line, error.description()));
-    }
-  }
+  void read_file(const std::string& path) { read_table(path, "", parse_toml_file(path)); }
 
   void read_environment(const std::function<const char*(const char*)>& environment) {
     for (const ConfigOption& option : config_options()) {
