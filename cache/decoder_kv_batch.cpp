@@ -1,24 +1,17 @@
 #include "cache/decoder_kv_batch.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <stdexcept>
 
+#include "cache/checked_extent.hpp"
+
 namespace tutti {
-namespace {
-
-size_t checked_extent(const char* name, int extent) {
-  if (extent > 0) return static_cast<size_t>(extent);
-  throw std::invalid_argument(fmt::format("PagedDecoderKv: {} = {}, expected at least 1", name, extent));
-}
-
-}  // namespace
 
 PagedDecoderKv::PagedDecoderKv(const BlockPool& pool, int max_lanes, int table_width)
     : pool_(&pool),
       table_width_(table_width),
-      block_table_(checked_extent("max_lanes", max_lanes) * checked_extent("table_width", table_width)),
+      block_table_(checked_extent("PagedDecoderKv", "max_lanes", max_lanes) *
+                   checked_extent("PagedDecoderKv", "table_width", table_width)),
       cache_seqlens_(static_cast<size_t>(max_lanes)) {}
 
 DecoderKv PagedDecoderKv::layer(int layer) const {
