@@ -1,8 +1,11 @@
 #include "app/bench.hpp"
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 
 #include "app/commands.hpp"
+#include "config/json_writer.hpp"
 
 namespace tutti {
 
@@ -12,6 +15,17 @@ void add_bench(CLI::App& app, int& exit_code) {
   add_bench_cache(*command, exit_code);
   add_bench_engine(*command, exit_code);
   add_bench_load(*command, exit_code);
+}
+
+void print_figures(std::span<const std::pair<std::string_view, double>> figures, bool as_json) {
+  if (!as_json) {
+    for (const auto& [name, value] : figures) fmt::print("{:<20} {:.4g}\n", name, value);
+    return;
+  }
+  JsonWriter json;
+  json.begin_object();
+  for (const auto& [name, value] : figures) json.key(name).number(static_cast<float>(value));
+  fmt::print("{}\n", std::move(json.end_object()).take());
 }
 
 }  // namespace tutti

@@ -1,5 +1,9 @@
 #pragma once
 
+#include <span>
+#include <string_view>
+#include <utility>
+
 namespace CLI {
 class App;
 }
@@ -10,5 +14,8 @@ namespace tutti {
 void add_bench_cache(CLI::App& app, int& exit_code);
 void add_bench_engine(CLI::App& app, int& exit_code);
 void add_bench_load(CLI::App& app, int& exit_code);
+
+/// Prints figures by name, a line each or as one JSON object.
+void print_figures(std::span<const std::pair<std::string_view, double>> figures, bool as_json);
 
 }  // namespace tutti

@@ -1,5 +1,3 @@
-#include <fmt/format.h>
-
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <memory>
@@ -10,7 +8,6 @@
 #include "app/bench.hpp"
 #include "app/percentiles.hpp"
 #include "cache/attention_cache.hpp"
-#include "config/json_writer.hpp"
 #include "gpu/device.hpp"
 
 namespace tutti {
@@ -100,14 +97,7 @@ int bench(const Options& options) {
   const std::pair<std::string_view, double> figures[] = {
       {"prepare_commit_us", percentile(std::move(prepare_commit), 50)},
       {"whole_tick_us", percentile(std::move(whole_tick), 50)}};
-  if (!options.json) {
-    for (const auto& [name, value] : figures) fmt::print("{:<20} {:.4g}\n", name, value);
-    return 0;
-  }
-  JsonWriter json;
-  json.begin_object();
-  for (const auto& [name, value] : figures) json.key(name).number(static_cast<float>(value));
-  fmt::print("{}\n", std::move(json.end_object()).take());
+  print_figures(figures, options.json);
   return 0;
 }
 

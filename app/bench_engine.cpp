@@ -17,7 +17,6 @@
 #include "app/percentiles.hpp"
 #include "app/synthetic_model.hpp"
 #include "app/timed_ops.hpp"
-#include "config/json_writer.hpp"
 #include "config/result.hpp"
 #include "engine/engine.hpp"
 #include "gpu/device.hpp"
@@ -170,17 +169,6 @@ std::vector<std::pair<std::string_view, double>> entries(const Report& r) {
   return entries;
 }
 
-void print(const Report& report, bool as_json) {
-  if (!as_json) {
-    for (const auto& [name, value] : entries(report)) fmt::print("{:<20} {:.4g}\n", name, value);
-    return;
-  }
-  JsonWriter json;
-  json.begin_object();
-  for (const auto& [name, value] : entries(report)) json.key(name).number(static_cast<float>(value));
-  fmt::print("{}\n", std::move(json.end_object()).take());
-}
-
 void print_breakdown(const TimedOps::Seconds& seconds, const Samples& samples, int batch) {
   double tick = 0;
   double decode = 0;
@@ -232,7 +220,7 @@ int bench(const Options& options) {
   if (const int64_t segments = engine.stats().rescored_segments; segments > 0) {
     report.rescore_ms = 1000 * engine.stats().rescore_seconds / static_cast<double>(segments);
   }
-  print(report, options.json);
+  print_figures(entries(report), options.json);
   if (options.breakdown) print_breakdown(seconds, samples, options.batch);
   return 0;
 }
