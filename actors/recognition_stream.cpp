@@ -16,7 +16,7 @@ CloseReason close_reason(std::string_view code) {
 
 }  // namespace
 
-RecognitionStream::RecognitionStream(StreamSetup setup, const proto::StreamRequest& request)
+RecognitionStream::RecognitionStream(StreamSetup setup, const proto::NativeRequest& request)
     : setup_(std::move(setup)), request_(request) {}
 
 RecognitionStream::~RecognitionStream() {

@@ -37,7 +37,7 @@ struct StreamSetup {
 /// stream.
 class RecognitionStream {
  public:
-  RecognitionStream(StreamSetup setup, const proto::StreamRequest& request);
+  RecognitionStream(StreamSetup setup, const proto::NativeRequest& request);
   RecognitionStream(const RecognitionStream&) = delete;
   RecognitionStream& operator=(const RecognitionStream&) = delete;
   ~RecognitionStream();
@@ -85,7 +85,7 @@ class RecognitionStream {
   [[nodiscard]] proto::Final final_event(const Update& update) const;
 
   StreamSetup setup_;
-  proto::StreamRequest request_;
+  proto::NativeRequest request_;
   std::optional<StreamContext> context_;
   std::optional<AudioIntake> intake_;
   std::optional<Credit> credit_;

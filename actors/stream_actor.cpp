@@ -41,7 +41,7 @@ StreamActor::behavior_type stream_actor(Self self, const StreamSetup& setup, con
   log_exceptions(self, "stream " + setup.session);
   const auto request = proto::parse_stream_request(setup.query);
   // A request that cannot be read is answered in JSON: the format it asked for is not known.
-  self->state.stream.emplace(setup, request.value_or(proto::StreamRequest{}));
+  self->state.stream.emplace(setup, request.value_or(proto::NativeRequest{}));
   self->set_down_handler([self](const caf::down_msg&) {
     fail_stream(self, {"owner_lost", "the device of this stream failed; connect again"},
                 CloseReason::internal);

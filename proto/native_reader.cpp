@@ -32,7 +32,7 @@ std::optional<int> parse_int(std::string_view text) {
   return value;
 }
 
-Result<void> read_encoding(const std::string& value, StreamRequest& request) {
+Result<void> read_encoding(const std::string& value, NativeRequest& request) {
   const auto encoding = parse_encoding(value);
   if (!encoding) {
     return fail("bad_encoding",
@@ -42,7 +42,7 @@ Result<void> read_encoding(const std::string& value, StreamRequest& request) {
   return {};
 }
 
-Result<void> read_sample_rate(const std::string& value, StreamRequest& request) {
+Result<void> read_sample_rate(const std::string& value, NativeRequest& request) {
   const auto rate = parse_int(value);
   if (!rate || *rate < min_sample_rate || *rate > max_sample_rate) {
     return fail("bad_sample_rate",
@@ -53,7 +53,7 @@ Result<void> read_sample_rate(const std::string& value, StreamRequest& request) 
   return {};
 }
 
-Result<void> read_channels(const std::string& value, StreamRequest& request) {
+Result<void> read_channels(const std::string& value, NativeRequest& request) {
   const auto channels = parse_int(value);
   if (!channels || *channels < 1 || *channels > max_channels) {
     return fail("bad_channels",
@@ -64,7 +64,7 @@ Result<void> read_channels(const std::string& value, StreamRequest& request) {
 }
 
 // The upper limit is `channels`, which may come later in the query: it is checked at the end.
-Result<void> read_channel(const std::string& value, StreamRequest& request) {
+Result<void> read_channel(const std::string& value, NativeRequest& request) {
   const auto channel = parse_int(value);
   if (!channel || *channel < 0) {
     return fail("bad_channels",
@@ -86,15 +86,15 @@ Result<void> read_flag(std::string_view name, const std::string& value, bool& fl
   return {};
 }
 
-Result<void> read_interim(const std::string& value, StreamRequest& request) {
+Result<void> read_interim(const std::string& value, NativeRequest& request) {
   return read_flag("interim", value, request.interim);
 }
 
-Result<void> read_words(const std::string& value, StreamRequest& request) {
+Result<void> read_words(const std::string& value, NativeRequest& request) {
   return read_flag("words", value, request.words);
 }
 
-Result<void> read_vad_events(const std::string& value, StreamRequest& request) {
+Result<void> read_vad_events(const std::string& value, NativeRequest& request) {
   return read_flag("vad_events", value, request.vad_events);
 }
 
@@ -112,7 +112,7 @@ Result<void> read_duration(std::string_view name, const std::string& value, int 
   return {};
 }
 
-Result<void> read_endpointing(const std::string& value, StreamRequest& request) {
+Result<void> read_endpointing(const std::string& value, NativeRequest& request) {
   if (value == "false") {
     request.endpoint_silence_ms = 0;
     return {};
@@ -120,15 +120,15 @@ Result<void> read_endpointing(const std::string& value, StreamRequest& request) 
   return read_duration("endpointing", value, longest_silence_ms, "false and ", request.endpoint_silence_ms);
 }
 
-Result<void> read_long_silence(const std::string& value, StreamRequest& request) {
+Result<void> read_long_silence(const std::string& value, NativeRequest& request) {
   return read_duration("long_silence", value, longest_silence_ms, "", request.long_silence_ms);
 }
 
-Result<void> read_max_segment(const std::string& value, StreamRequest& request) {
+Result<void> read_max_segment(const std::string& value, NativeRequest& request) {
   return read_duration("max_segment", value, longest_segment_ms, "", request.max_segment_ms);
 }
 
-Result<void> read_output(const std::string& value, StreamRequest& request) {
+Result<void> read_output(const std::string& value, NativeRequest& request) {
   if (value == "json") {
     request.output = OutputFormat::json;
   } else if (value == "text") {
@@ -141,7 +141,7 @@ Result<void> read_output(const std::string& value, StreamRequest& request) {
 
 struct Parameter {
   std::string_view name;
-  Result<void> (*read)(const std::string& value, StreamRequest& request);
+  Result<void> (*read)(const std::string& value, NativeRequest& request);
 };
 
 constexpr std::array known_parameters = {
@@ -178,11 +178,11 @@ Result<std::string_view> message_type(const simdjson::dom::object& object) {
 
 }  // namespace
 
-Result<StreamRequest> parse_stream_request(std::string_view query) {
+Result<NativeRequest> parse_stream_request(std::string_view query) {
   const auto parameters = parse_query(query);
   if (!parameters) return tl::unexpected(parameters.error());
 
-  StreamRequest request;
+  NativeRequest request;
   std::array<bool, known_parameters.size()> seen{};
   for (const auto& [name, value] : *parameters) {
     const auto known = std::ranges::find(known_parameters, name, &Parameter::name);
