@@ -17,6 +17,9 @@ class Credit {
   /// The window in samples at the model's rate: what the engine may have waiting.
   [[nodiscard]] int64_t window_samples() const { return window_samples_; }
 
+  /// Granted again in all, for what was consumed.
+  [[nodiscard]] int64_t returned_bytes() const { return returned_bytes_; }
+
   /// Notes that the engine consumed `samples` more; returns the bytes to grant for them.
   [[nodiscard]] int64_t consume(int64_t samples);
 

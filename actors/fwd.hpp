@@ -8,8 +8,10 @@ struct Inbox;
 struct RecognizerInfo;
 struct SegmentCommand;
 struct StreamUpdates;
+struct TextMessage;
 
 class AudioIntake;
+class Conversation;
 class Credit;
 class GatewayBridge;
 class Metrics;

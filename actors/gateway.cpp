@@ -59,6 +59,9 @@ GatewayActor::behavior_type gateway_actor(Self self, const GatewaySetup& setup) 
         self->state.streams.insert(stream);
         return self->delegate(placement, place_atom_v, options, stream);
       },
+      [placement = setup.placement](vacate_atom, int tag, const StreamActor& stream) {
+        caf::anon_send(placement, vacate_atom_v, tag, stream);
+      },
       [self](listen_atom, const Listener& listener) { self->state.listener = listener.port; },
       [self, setup](drain_atom) { drain(self, *setup.status, setup.grace); },
       [self, setup](stop_atom) { stop(self, *setup.status); },

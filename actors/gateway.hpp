@@ -1,6 +1,5 @@
 #pragma once
 
-#include <atomic>
 #include <caf/actor_system.hpp>
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
@@ -39,7 +38,7 @@ class GatewayBridge final : public GatewayPort {
   /// `endpoint` holds for streams whose client does not say when segments end.
   GatewayBridge(caf::actor_system& system, GatewayActor gateway, std::shared_ptr<Metrics> metrics,
                 int credit_ms, const EndpointRules& endpoint);
-  std::unique_ptr<StreamPort> open_stream(std::string query, std::shared_ptr<SessionSink> sink) override;
+  std::unique_ptr<StreamPort> open_stream(SessionRequest request, std::shared_ptr<SessionSink> sink) override;
 
  private:
   caf::actor_system& system_;
@@ -47,8 +46,6 @@ class GatewayBridge final : public GatewayPort {
   std::shared_ptr<Metrics> metrics_;
   int credit_ms_;
   EndpointRules endpoint_;
-  uint64_t run_id_;  // makes session names of two runs differ
-  std::atomic<uint64_t> sessions_{0};
 };
 
 }  // namespace tutti

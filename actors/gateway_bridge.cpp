@@ -1,7 +1,4 @@
-#include <fmt/format.h>
-
 #include <caf/send.hpp>
-#include <random>
 #include <utility>
 
 #include "actors/gateway.hpp"
@@ -14,25 +11,32 @@ namespace {
 /// calls never overlap; only the Inbox is shared with the actor.
 class StreamBridge final : public StreamPort {
  public:
-  StreamBridge(StreamActor stream, std::shared_ptr<Inbox> inbox)
-      : stream_(std::move(stream)), inbox_(std::move(inbox)) {}
+  StreamBridge(StreamActor stream, std::shared_ptr<Inbox> inbox, bool has_audio_in_text)
+      : stream_(std::move(stream)), inbox_(std::move(inbox)), has_audio_in_text_(has_audio_in_text) {}
   StreamBridge(const StreamBridge&) = delete;
   StreamBridge& operator=(const StreamBridge&) = delete;
   ~StreamBridge() override { StreamBridge::on_closed(); }
 
-  void on_audio(std::vector<std::byte> bytes) override {
-    if (!stream_ || bytes.empty()) return;
-    const auto size = static_cast<int64_t>(bytes.size());
-    const bool has_credit = inbox_->credit_bytes.fetch_sub(size) > 0;
-    const bool has_room = inbox_->audio_messages.fetch_add(1) < max_audio_messages;
-    if (!has_credit || !has_room) return overrun();
-    caf::anon_send(stream_, audio_atom_v, AudioBytes{make_buffer(std::move(bytes)), Clock::now()});
+  using StreamPort::on_audio;
+  void on_audio(std::vector<std::byte> bytes, bool ends_message) override {
+    if (!stream_ || (bytes.empty() && !ends_message)) return;
+    if (!charge(bytes.size())) return overrun();
+    caf::anon_send(stream_, audio_atom_v,
+                   AudioBytes{make_buffer(std::move(bytes)), Clock::now(), ends_message});
   }
 
   void on_text(std::string message) override {
     if (!stream_) return;
-    if (inbox_->control_messages.fetch_add(1) >= max_control_messages) return overrun();
-    caf::anon_send(stream_, text_atom_v, std::move(message));
+    const bool allowed = has_audio_in_text_ ? charge(message.size())
+                                            : inbox_->control_messages.fetch_add(1) < max_control_messages;
+    if (!allowed) return overrun();
+    caf::anon_send(stream_, text_atom_v, TextMessage{std::move(message), Clock::now()});
+  }
+
+  void on_fault(Error error) override {
+    // Ahead of queued audio: its transcript is not waited for.
+    caf::anon_send<caf::message_priority::high>(stream_, fault_atom_v, std::move(error));
+    stream_ = nullptr;
   }
 
   void on_closed() override {
@@ -42,19 +46,18 @@ class StreamBridge final : public StreamPort {
   }
 
  private:
-  void overrun() {
-    caf::anon_send<caf::message_priority::high>(stream_, overrun_atom_v);
-    stream_ = nullptr;
+  [[nodiscard]] bool charge(size_t bytes) {
+    const bool has_credit = inbox_->credit_bytes.fetch_sub(static_cast<int64_t>(bytes)) > 0;
+    const bool has_room = inbox_->audio_messages.fetch_add(1) < max_audio_messages;
+    return has_credit && has_room;
   }
+
+  void overrun() { on_fault({"overrun", "more was sent than this session may have unprocessed"}); }
 
   StreamActor stream_;  // null when nothing more is to be sent
   std::shared_ptr<Inbox> inbox_;
+  bool has_audio_in_text_;
 };
-
-uint64_t random_id() {
-  std::random_device device;
-  return (uint64_t{device()} << 32U) | device();
-}
 
 }  // namespace
 
@@ -64,20 +67,22 @@ GatewayBridge::GatewayBridge(caf::actor_system& system, GatewayActor gateway,
       gateway_(std::move(gateway)),
       metrics_(std::move(metrics)),
       credit_ms_(credit_ms),
-      endpoint_(endpoint),
-      run_id_(random_id()) {}
+      endpoint_(endpoint) {}
 
-std::unique_ptr<StreamPort> GatewayBridge::open_stream(std::string query, std::shared_ptr<SessionSink> sink) {
+std::unique_ptr<StreamPort> GatewayBridge::open_stream(SessionRequest request,
+                                                       std::shared_ptr<SessionSink> sink) {
   auto inbox = std::make_shared<Inbox>();
-  StreamSetup setup{.session = fmt::format("{:016x}-{}", run_id_, ++sessions_),
-                    .query = std::move(query),
+  const bool has_audio_in_text = request.dialect->has_audio_in_text();
+  StreamSetup setup{.session = std::move(request.session),
+                    .dialect_name = request.dialect_name,
+                    .dialect = std::move(request.dialect),
                     .sink = std::move(sink),
                     .inbox = inbox,
                     .metrics = metrics_,
                     .credit_ms = credit_ms_,
                     .endpoint = endpoint_};
   StreamActor stream = system_.spawn(stream_actor, std::move(setup), gateway_);
-  return std::make_unique<StreamBridge>(std::move(stream), std::move(inbox));
+  return std::make_unique<StreamBridge>(std::move(stream), std::move(inbox), has_audio_in_text);
 }
 
 }  // namespace tutti

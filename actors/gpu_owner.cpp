@@ -19,6 +19,7 @@ RecognizerInfo describe(const Engine& engine) {
           .sample_rate = engine.sample_rate(),
           .chunk_ms = engine.chunk_ms(),
           .samples_per_frame = engine.samples_per_frame(),
+          .window_samples = engine.window_samples(),
           .max_streams = engine.free_streams() + engine.open_streams(),
           .max_buffered_ms = engine.config().max_buffered_ms};
 }
@@ -55,7 +56,7 @@ void arm(Self self) {
 Admission admit(Self self, const StreamOptions& options, const StreamActor& stream) {
   const Result<StreamKey> key = self->state.engine->admit(options);
   if (!key) return tl::unexpected(key.error());
-  self->state.seats[static_cast<size_t>(key->slot)] = {stream, key->generation};
+  self->state.seats[static_cast<size_t>(key->slot)] = {stream, options.tag, key->generation};
   return std::make_shared<StreamContext>(GpuOwner{self}, *key, options, describe(*self->state.engine));
 }
 
@@ -84,7 +85,8 @@ void end_if_refused(Self self, StreamKey key, const Result<void>& result) {
     update.kind = Update::Kind::error;
     update.key = key;
     update.text = result.error().message;
-    caf::anon_send(seat->stream, update_atom_v, StreamUpdates{make_buffer(std::vector{std::move(update)})});
+    caf::anon_send(seat->stream, update_atom_v,
+                   StreamUpdates{make_buffer(std::vector{std::move(update)}), seat->tag});
   }
   release(self, key);
 }
@@ -108,7 +110,7 @@ void send_updates(GpuOwnerState& state, std::span<const Update> updates) {
     const bool ended = last.kind == Update::Kind::done || last.kind == Update::Kind::error;
     GpuOwnerState::Seat* const seat = find_seat(state, key);
     if (seat == nullptr) continue;
-    caf::anon_send(seat->stream, update_atom_v, StreamUpdates{make_buffer(std::move(out))});
+    caf::anon_send(seat->stream, update_atom_v, StreamUpdates{make_buffer(std::move(out)), seat->tag});
     if (ended) seat->stream = nullptr;
   }
   state.touched.clear();

@@ -24,9 +24,10 @@ struct OwnerSetup {
 struct GpuOwnerState {
   GpuOwnerState() = default;  // an aggregate would be initialised from the actor's own address
 
-  /// Who listens to a slot, and since which generation.
+  /// Who listens to a slot, by which name of the stream, and since which generation.
   struct Seat {
     StreamActor stream;
+    int tag = 0;
     uint32_t generation = 0;
   };
 

@@ -8,14 +8,15 @@
 
 namespace tutti {
 
-/// One request of one client: audio in, events out through its SessionSink.
+/// One session of one client: its messages in, events out through its SessionSink.
 /// Mailbox: at most the session's audio credit plus one message, and max_control_messages; a session that
 /// sends more is ended (`overrun`).
-using StreamActor = caf::typed_actor<caf::reacts_to<audio_atom, AudioBytes>,  // from the session
-                                     caf::reacts_to<text_atom, std::string>,  // from the session
-                                     caf::reacts_to<closed_atom>,             // the peer is gone
-                                     caf::reacts_to<overrun_atom>,  // the session exceeded its credit
-                                     caf::reacts_to<update_atom, StreamUpdates>,  // from the owner
+using StreamActor = caf::typed_actor<caf::reacts_to<audio_atom, AudioBytes>,      // from the session
+                                     caf::reacts_to<text_atom, TextMessage>,      // from the session
+                                     caf::reacts_to<closed_atom>,                 // the peer is gone
+                                     caf::reacts_to<fault_atom, Error>,           // the session has to end
+                                     caf::reacts_to<update_atom, StreamUpdates>,  // from an owner
+                                     caf::reacts_to<idle_atom>,   // from itself: is the client silent?
                                      caf::reacts_to<drain_atom>,  // finish: deliver finals, then close
                                      caf::reacts_to<stop_atom>>;  // close at once
 
@@ -35,11 +36,14 @@ using GpuOwner = caf::typed_actor<
 
 /// Chooses the owner of a new stream.
 using PlacementActor =
-    caf::typed_actor<caf::replies_to<place_atom, StreamOptions, StreamActor>::with<Admission>>;
+    caf::typed_actor<caf::replies_to<place_atom, StreamOptions, StreamActor>::with<Admission>,
+                     caf::reacts_to<vacate_atom, int, StreamActor>>;  // by StreamOptions::tag
 
 /// Lets streams in, and out again when the server ends. Quits when it is drained.
-using GatewayActor = caf::typed_actor<caf::replies_to<open_atom, StreamOptions, StreamActor>::with<Admission>,
-                                      caf::reacts_to<listen_atom, Listener>, caf::reacts_to<drain_atom>,
-                                      caf::reacts_to<stop_atom>>;
+using GatewayActor =
+    caf::typed_actor<caf::replies_to<open_atom, StreamOptions, StreamActor>::with<Admission>,
+                     // A stream of a session that goes on has ended.
+                     caf::reacts_to<vacate_atom, int, StreamActor>, caf::reacts_to<listen_atom, Listener>,
+                     caf::reacts_to<drain_atom>, caf::reacts_to<stop_atom>>;
 
 }  // namespace tutti

@@ -39,6 +39,12 @@ template <class T>
 struct AudioBytes {
   BufferPtr<std::byte> bytes;
   Clock::time_point arrival;
+  bool ends_message = true;  ///< else the rest of a WebSocket message follows
+};
+
+struct TextMessage {
+  std::string text;
+  Clock::time_point arrival;
 };
 
 /// The same at the model's rate, in [-1, 1).
@@ -56,6 +62,7 @@ struct SegmentCommand {
 /// Everything one tick says about one stream, in order.
 struct StreamUpdates {
   BufferPtr<Update> updates;
+  int tag = 0;  ///< StreamOptions::tag of the stream
 };
 
 /// What an owner recognizes with: the same for all streams of all owners of one model.
@@ -64,6 +71,7 @@ struct RecognizerInfo {
   int sample_rate = 16000;
   int chunk_ms = 640;
   int samples_per_frame = 640;  ///< per encoder frame
+  int window_samples = 10960;   ///< with so many waiting there is a chunk to recognize
   int max_streams = 0;          ///< of this owner
   int max_buffered_ms = 0;      ///< audio a stream may have waiting in the engine
 };
@@ -85,6 +93,8 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(tutti::StreamKey)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(tutti::StreamOptions)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(tutti::SegmentCommand)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(tutti::AudioBytes)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(tutti::TextMessage)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(tutti::Error)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(tutti::AudioSamples)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(tutti::StreamUpdates)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(tutti::Admission)
@@ -106,7 +116,8 @@ CAF_ADD_ATOM(tutti, tutti, wake_atom, "wake")
 CAF_ADD_ATOM(tutti, tutti, audio_atom, "audio")
 CAF_ADD_ATOM(tutti, tutti, text_atom, "text")
 CAF_ADD_ATOM(tutti, tutti, closed_atom, "closed")
-CAF_ADD_ATOM(tutti, tutti, overrun_atom, "overrun")
+CAF_ADD_ATOM(tutti, tutti, fault_atom, "fault")
+CAF_ADD_ATOM(tutti, tutti, idle_atom, "idle")
 CAF_ADD_ATOM(tutti, tutti, update_atom, "update")
 
 CAF_ADD_ATOM(tutti, tutti, decode_atom, "decode")
@@ -114,6 +125,7 @@ CAF_ADD_ATOM(tutti, tutti, written_atom, "written")
 
 CAF_ADD_ATOM(tutti, tutti, open_atom, "open")
 CAF_ADD_ATOM(tutti, tutti, place_atom, "place")
+CAF_ADD_ATOM(tutti, tutti, vacate_atom, "vacate")
 CAF_ADD_ATOM(tutti, tutti, listen_atom, "listen")
 CAF_ADD_ATOM(tutti, tutti, drain_atom, "drain")
 CAF_ADD_ATOM(tutti, tutti, stop_atom, "stop")

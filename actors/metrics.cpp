@@ -43,7 +43,14 @@ constexpr const char* mailbox_help = "Most messages seen waiting in one mailbox 
 }  // namespace
 
 Metrics::Metrics()
-    : open_streams_(gauge(registry_, "tutti_open_streams", "Streams that hold a place on an owner")),
+    : open_sessions_(prometheus::BuildGauge()
+                         .Name("tutti_open_sessions")
+                         .Help("Open sessions, by dialect")
+                         .Register(registry_)),
+      sessions_(counters(registry_, "tutti_sessions_total", "Sessions, by dialect")),
+      failed_sessions_(
+          counters(registry_, "tutti_failed_sessions_total", "Sessions that an error ended, by dialect")),
+      open_streams_(gauge(registry_, "tutti_open_streams", "Streams that hold a place on an owner")),
       audio_seconds_(counter(registry_, "tutti_audio_seconds_total", "Audio given to the engines")),
       ticks_(counter(registry_, "tutti_ticks_total", "Batched forwards")),
       stale_calls_(counter(registry_, "tutti_stale_calls_total", "Messages for a stream that was gone")),
@@ -67,6 +74,19 @@ Metrics::Metrics()
       uploads_(counters(registry_, "tutti_uploads_total", "Uploads that ended, by outcome")),
       stream_mailbox_gauge_(gauge(registry_, mailbox_name, mailbox_help, {{"actor", "stream"}})),
       owner_mailbox_gauge_(gauge(registry_, mailbox_name, mailbox_help, {{"actor", "owner"}})) {}
+
+void Metrics::session_opened(std::string_view dialect) {
+  const prometheus::Labels labels{{"dialect", std::string(dialect)}};
+  sessions_.Add(labels).Increment();
+  failed_sessions_.Add(labels);  // so that it is shown before the first
+  open_sessions_.Add(labels).Increment();
+}
+
+void Metrics::session_closed(std::string_view dialect, bool failed) {
+  const prometheus::Labels labels{{"dialect", std::string(dialect)}};
+  if (failed) failed_sessions_.Add(labels).Increment();
+  open_sessions_.Add(labels).Decrement();
+}
 
 void Metrics::refused(const std::string& reason) { refusals_.Add({{"reason", reason}}).Increment(); }
 

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -25,6 +26,9 @@ class Metrics {
  public:
   Metrics();
 
+  /// A session of the dialect of that name.
+  void session_opened(std::string_view dialect);
+  void session_closed(std::string_view dialect, bool failed);
   void stream_opened() { open_streams_.Increment(); }
   void stream_closed() { open_streams_.Decrement(); }
   void audio_fed(double seconds) { audio_seconds_.Increment(seconds); }
@@ -55,6 +59,9 @@ class Metrics {
 
   std::vector<std::shared_ptr<prometheus::Collectable>> sources_;
   prometheus::Registry registry_;
+  prometheus::Family<prometheus::Gauge>& open_sessions_;
+  prometheus::Family<prometheus::Counter>& sessions_;
+  prometheus::Family<prometheus::Counter>& failed_sessions_;
   prometheus::Gauge& open_streams_;
   prometheus::Counter& audio_seconds_;
   prometheus::Counter& ticks_;

@@ -1,6 +1,7 @@
 #include "actors/placement.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -14,6 +15,8 @@ using Owner = PlacementState::Owner;
 
 /// A placement under way.
 struct Attempt {
+  [[nodiscard]] PlacementState::Place place() const { return {stream.address(), options.tag}; }
+
   StreamOptions options;
   StreamActor stream;
   caf::typed_response_promise<Admission> promise;
@@ -37,20 +40,31 @@ Error refusal(const PlacementState& state) {
   return {"full", "every stream of this server is in use; try again later"};
 }
 
-/// False when the stream held no place: it has ended.
-bool vacate(PlacementState& state, const caf::actor_addr& stream) {
-  const auto it = state.placed.find(stream);
+/// False when it was not held: its session has ended.
+bool vacate(PlacementState& state, const PlacementState::Place& place) {
+  const auto it = state.placed.find(place);
   if (it == state.placed.end()) return false;
   ++state.owners[it->second].free;
   state.placed.erase(it);
   return true;
 }
 
+/// The first place of a session, when it has one.
+std::optional<PlacementState::Place> place_of(const PlacementState& state, const caf::actor_addr& session) {
+  const auto it = state.placed.lower_bound({session, std::numeric_limits<int>::min()});
+  if (it == state.placed.end() || it->first.first != session) return std::nullopt;
+  return it->first;
+}
+
+void vacate_all(PlacementState& state, const caf::actor_addr& session) {
+  while (const auto place = place_of(state, session)) vacate(state, *place);
+}
+
 void try_next(Self self, Attempt attempt) {
   PlacementState& state = self->state;
   const std::optional<size_t> index = freest(state, attempt.tried);
   if (!index) {
-    self->demonitor(attempt.stream.address());
+    if (!place_of(state, attempt.stream.address())) self->demonitor(attempt.stream.address());
     attempt.promise.deliver(Admission(tl::unexpected(refusal(state))));
     return;
   }
@@ -58,9 +72,9 @@ void try_next(Self self, Attempt attempt) {
   attempt.tried[*index] = true;
   // The place is taken from the moment it is asked for: streams that arrive together spread out.
   --owner.free;
-  state.placed[attempt.stream.address()] = *index;
+  state.placed[attempt.place()] = *index;
   const auto pass_over = [self, attempt]() {
-    if (vacate(self->state, attempt.stream.address())) try_next(self, attempt);
+    if (vacate(self->state, attempt.place())) try_next(self, attempt);
   };
   self->request(owner.actor, caf::infinite, admit_atom_v, attempt.options, attempt.stream)
       .then(
@@ -76,7 +90,7 @@ void on_down(Self self, const caf::down_msg& down, const std::function<void()>& 
   const auto owner = std::ranges::find_if(
       state.owners, [&](const Owner& candidate) { return candidate.actor.address() == down.source; });
   if (owner == state.owners.end()) {
-    vacate(state, down.source);
+    vacate_all(state, down.source);
     return;
   }
   owner->alive = false;
@@ -98,12 +112,16 @@ PlacementActor::behavior_type placement_actor(Self self, const std::vector<Place
   return {
       [self](place_atom, const StreamOptions& options, const StreamActor& stream) {
         auto promise = self->make_response_promise<Admission>();
-        self->monitor(stream);
+        if (!place_of(self->state, stream.address())) self->monitor(stream);
         try_next(self, {.options = options,
                         .stream = stream,
                         .promise = promise,
                         .tried = std::vector<bool>(self->state.owners.size())});
         return promise;
+      },
+      [self](vacate_atom, int tag, const StreamActor& stream) {
+        if (!vacate(self->state, {stream.address(), tag})) return;
+        if (!place_of(self->state, stream.address())) self->demonitor(stream.address());
       },
   };
 }

@@ -4,6 +4,7 @@
 #include <caf/typed_event_based_actor.hpp>
 #include <functional>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "actors/interfaces.hpp"
@@ -25,13 +26,15 @@ struct PlacementState {
     bool alive = true;
   };
   std::vector<Owner> owners;
-  std::map<caf::actor_addr, size_t> placed;  // stream to index of its owner
+  using Place = std::pair<caf::actor_addr, int>;  // a session and its StreamOptions::tag
+  std::map<Place, size_t> placed;                 // to the index of its owner
 };
 
 /// Gives a new stream to the owner with the most free places (the first of equals), or refuses: "full", or
 /// "no_device" when no owner is left. An owner that turns out to be full or dead is passed over for the next.
-/// Streams are watched, so that a place is free again when its stream has ended, however that came about.
-/// `on_last_owner_lost` is called when the last owner has died.
+/// Sessions are watched, so that their places are free again when they have ended, however that came about;
+/// one that goes on gives a single place back itself. `on_last_owner_lost` is called when the last owner has
+/// died.
 PlacementActor::behavior_type placement_actor(PlacementActor::stateful_pointer<PlacementState> self,
                                               const std::vector<PlacedOwner>& owners,
                                               const std::function<void()>& on_last_owner_lost);

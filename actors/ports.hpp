@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "config/result.hpp"
-#include "proto/native.hpp"
+#include "proto/dialect.hpp"
 
 namespace tutti {
 
@@ -18,15 +18,7 @@ namespace tutti {
 /// calls StreamPort and GatewayPort; actors/ does the reverse; app/ wires them. All calls are asynchronous,
 /// come from any thread and never block.
 
-/// Why a session is closed: WebSocket close codes (RFC 6455 section 7.4.1).
-enum class CloseReason : uint16_t {
-  normal = 1000,
-  going_away = 1001,
-  policy = 1008,
-  too_big = 1009,
-  internal = 1011,
-  try_again_later = 1013,
-};
+using proto::CloseReason;
 
 /// A session, as its stream sees it. The stream actor holds it strongly: at credit 0 no I/O is pending and
 /// nothing else keeps the session alive.
@@ -36,7 +28,8 @@ class SessionSink {
   /// Queues one text message. When the queue is full an unsent partial gives way; finals are kept, and a
   /// reader too slow for those is closed with `policy`.
   virtual void send(std::string message, bool is_partial) = 0;
-  /// Allows the session to read `bytes` more of audio.
+  /// Allows the session to read `bytes` more of audio: of binary messages, and of text messages where they
+  /// carry audio.
   virtual void grant(int64_t bytes) = 0;
   /// Sends what is queued, then closes.
   virtual void close(CloseReason reason, std::string message) = 0;
@@ -48,19 +41,32 @@ class SessionSink {
 class StreamPort {
  public:
   virtual ~StreamPort() = default;
-  virtual void on_audio(std::vector<std::byte> bytes) = 0;
+  /// A part of a binary message.
+  virtual void on_audio(std::vector<std::byte> bytes, bool ends_message) = 0;
+  /// A whole one.
+  void on_audio(std::vector<std::byte> bytes) { on_audio(std::move(bytes), true); }
   virtual void on_text(std::string message) = 0;
+  /// The session has to end, with what its dialect says then and a close. The last call.
+  virtual void on_fault(Error error) = 0;
   /// The peer is gone (close frame, error, time-out); nothing can be sent any more.
   virtual void on_closed() = 0;
 };
 
-/// Where a session asks for a stream.
+/// A session whose handshake a dialect has accepted.
+struct SessionRequest {
+  std::string session;            ///< its name: Handshake::session
+  std::string_view dialect_name;  ///< of the table of dialects
+  std::unique_ptr<proto::Dialect> dialect;
+};
+
+/// Where a session asks for its stream.
 class GatewayPort {
  public:
   virtual ~GatewayPort() = default;
   /// Creates the stream of a freshly accepted session. What is wrong with the request, or that the server is
-  /// full or draining, is told to `sink` as an error event followed by close.
-  virtual std::unique_ptr<StreamPort> open_stream(std::string query, std::shared_ptr<SessionSink> sink) = 0;
+  /// full or draining, is told to `sink` in the dialect's way, followed by close.
+  virtual std::unique_ptr<StreamPort> open_stream(SessionRequest request,
+                                                  std::shared_ptr<SessionSink> sink) = 0;
 };
 
 /// A file to transcribe, as HTTP received it (proto/transcription.hpp says what it may hold).

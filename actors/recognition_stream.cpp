@@ -5,19 +5,9 @@
 #include <utility>
 
 namespace tutti {
-namespace {
 
-/// Of a refusal: another try may succeed here, elsewhere, or only with another request.
-CloseReason close_reason(std::string_view code) {
-  if (code == "full" || code == "no_device") return CloseReason::try_again_later;
-  if (code == "draining") return CloseReason::going_away;
-  return CloseReason::policy;
-}
-
-}  // namespace
-
-RecognitionStream::RecognitionStream(StreamSetup setup, const proto::NativeRequest& request)
-    : setup_(std::move(setup)), request_(request) {}
+RecognitionStream::RecognitionStream(TrackSetup setup, TrackListener& listener)
+    : setup_(std::move(setup)), listener_(listener) {}
 
 RecognitionStream::~RecognitionStream() {
   if (context_) setup_.metrics->stream_closed();
@@ -25,88 +15,82 @@ RecognitionStream::~RecognitionStream() {
 
 StreamOptions RecognitionStream::options() const {
   const EndpointRules& server = setup_.endpoint;
+  const proto::StreamRequest& request = setup_.request;
   return {.stream_class = StreamClass::live,
-          .interim = request_.interim,
-          .words = request_.words,
-          .voice_events = request_.vad_events,
-          .endpoint = {.silence_after_speech_ms =
-                           request_.endpoint_silence_ms.value_or(server.silence_after_speech_ms),
-                       .long_silence_ms = request_.long_silence_ms.value_or(server.long_silence_ms),
-                       .max_segment_ms = request_.max_segment_ms.value_or(server.max_segment_ms)}};
+          .interim = request.interim,
+          .words = request.words,
+          .voice_events = request.vad_events,
+          .endpoint = {
+              .silence_after_speech_ms = request.endpoint_silence_ms.value_or(server.silence_after_speech_ms),
+              .long_silence_ms = request.long_silence_ms.value_or(server.long_silence_ms),
+              .max_segment_ms = request.max_segment_ms.value_or(server.max_segment_ms)}};
 }
 
 void RecognitionStream::open(StreamContext context) {
-  const int model_rate = context.info().sample_rate;
-  auto intake = AudioIntake::create(request_.format, request_.sample_rate, model_rate);
+  const RecognizerInfo& info = context.info();
+  const PcmFormat& format = setup_.request.format;
+  const int rate = setup_.request.sample_rate == 0 ? info.sample_rate : setup_.request.sample_rate;
+  auto intake = AudioIntake::create(format, rate, info.sample_rate);
   if (!intake) return refuse(intake.error());
   intake_.emplace(std::move(*intake));
-  credit_.emplace(setup_.credit_ms, request_.sample_rate, model_rate, frame_bytes(request_.format));
+  intake_->push(std::exchange(early_, {}));
+  credit_.emplace(setup_.credit_ms, rate, info.sample_rate, frame_bytes(format));
   context_.emplace(std::move(context));
   setup_.metrics->stream_opened();
-  const std::string_view client = setup_.sink->client();
-  spdlog::info("{}: opened{}{}", setup_.session, client.empty() ? "" : " with the key of ", client);
-  send(proto::Ready{.session = setup_.session,
-                    .model = context_->info().model,
-                    .sample_rate = request_.sample_rate,
-                    .chunk_ms = context_->info().chunk_ms});
-  grant(credit_->initial_bytes());
+  listener_.on_event(setup_.track, proto::Ready{.session = setup_.session,
+                                                .model = context_->info().model,
+                                                .sample_rate = rate,
+                                                .chunk_ms = context_->info().chunk_ms});
+  listener_.give_back(credit_->initial_bytes());
   pump();
 }
 
 void RecognitionStream::refuse(const Error& reason) {
   setup_.metrics->refused(reason.code);
-  fail(reason, close_reason(reason.code));
+  fail(reason);
 }
 
-void RecognitionStream::on_audio(const AudioBytes& audio) {
-  note_mailbox();
-  --setup_.inbox->audio_messages;
-  const std::vector<std::byte>& bytes = audio.bytes->items;
-  if (ended_ || !intake_) return;
-  if (audio_ended_) {
-    setup_.metrics->audio_ignored();
-    return grant(static_cast<int64_t>(bytes.size()));  // so that the session reads on, up to the close
+void RecognitionStream::on_audio(std::span<const std::byte> bytes, Clock::time_point arrival) {
+  if (intake_) {
+    intake_->push(bytes);
+  } else {
+    early_.insert(early_.end(), bytes.begin(), bytes.end());
   }
-  intake_->push(bytes);
-  arrival_ = audio.arrival;
+  arrival_ = arrival;
   pump();
 }
 
-void RecognitionStream::on_text(std::string_view message) {
-  note_mailbox();
-  if (ended_) return;
-  const auto event = proto::parse_client_message(message);
-  if (!event) {
-    setup_.metrics->message_ignored();
-    send(proto::ErrorEvent{.error = event.error(), .fatal = false});
-    return command_done();
-  }
-  if (audio_ended_ || std::holds_alternative<proto::KeepAlive>(*event)) return command_done();
-  if (std::holds_alternative<proto::Eof>(*event)) return end_audio(true);
-  marks_.push_back({.position = intake_ ? intake_->end() : 0,
-                    .arrival = Clock::now(),
-                    .is_eof = false,
-                    .is_clients = true});
+void RecognitionStream::finalize(Clock::time_point arrival, Receipt receipt) {
+  mark(Command::finalize, arrival, std::move(receipt));
+}
+
+void RecognitionStream::reset(Clock::time_point arrival, Receipt receipt) {
+  mark(Command::reset, arrival, std::move(receipt));
+}
+
+void RecognitionStream::finish(Clock::time_point arrival, Receipt receipt) {
+  mark(Command::finish, arrival, std::move(receipt));
+}
+
+void RecognitionStream::mark(Command command, Clock::time_point arrival, Receipt receipt) {
+  if (!takes_audio()) return;
+  audio_ended_ = command == Command::finish;
+  marks_.push_back(
+      {.command = command, .position = received(), .arrival = arrival, .receipt = std::move(receipt)});
   pump();
 }
 
-void RecognitionStream::drain() {
-  if (audio_ended_) return;
-  draining_ = true;
-  end_audio(false);
-}
-
-void RecognitionStream::end_audio(bool is_clients) {
-  audio_ended_ = true;
-  marks_.push_back({.position = intake_ ? intake_->end() : 0,
-                    .arrival = Clock::now(),
-                    .is_eof = true,
-                    .is_clients = is_clients});
-  pump();
+int64_t RecognitionStream::received() const {
+  return intake_ ? intake_->end() : static_cast<int64_t>(early_.size());
 }
 
 void RecognitionStream::pump() {
-  while (context_ && !finishing_ && !ended_) {
+  pump_audio();
+  report_heard();
+}
+
+void RecognitionStream::pump_audio() {
+  while (context_ && !finishing_ && !closed_) {
     const int64_t limit = marks_.empty() ? intake_->end() : marks_.front().position;
     if (intake_->begin() == limit) {
       if (!run_next_mark()) return;
@@ -121,18 +105,23 @@ void RecognitionStream::pump() {
 
 bool RecognitionStream::run_next_mark() {
   if (marks_.empty() || finalizing_) return false;
-  const Mark mark = marks_.front();
+  const Mark mark = std::move(marks_.front());
   marks_.pop_front();
   intake_->flush(samples_);
   feed(1);
-  if (mark.is_eof) {
-    finishing_ = true;
-    context_->finish(mark.arrival);
-  } else {
-    finalizing_ = true;
-    context_->finalize(mark.arrival);
+  switch (mark.command) {
+    case Command::finalize:
+      finalizing_ = true;
+      context_->finalize(mark.arrival);
+      break;
+    case Command::reset:
+      context_->reset();
+      break;
+    case Command::finish:
+      finishing_ = true;
+      context_->finish(mark.arrival);
+      break;
   }
-  if (mark.is_clients) command_done();
   return true;
 }
 
@@ -146,10 +135,10 @@ void RecognitionStream::feed(size_t at_least) {
 
 void RecognitionStream::on_updates(std::span<const Update> updates) {
   for (const Update& update : updates) {
-    if (ended_) return;
+    if (closed_) return;
     on_update(update);
   }
-  if (!ended_) pump();
+  if (!closed_) pump();
 }
 
 void RecognitionStream::on_update(const Update& update) {
@@ -172,11 +161,11 @@ void RecognitionStream::on_update(const Update& update) {
       send_result(final_event(update), update);
       break;
     case Update::Kind::done:
-      send(proto::Done{.audio_seconds = seconds(update.audio_samples)});
-      if (draining_) return close(CloseReason::going_away, "the server is shutting down");
-      return close(CloseReason::normal, "");
+      close();
+      listener_.on_event(setup_.track, proto::Done{.audio_seconds = seconds(update.audio_samples)});
+      return;
     case Update::Kind::error:
-      return fail({"recognition_failed", update.text}, CloseReason::internal);
+      return fail({"recognition_failed", update.text});
     case Update::Kind::consumed:
       break;
   }
@@ -186,40 +175,45 @@ void RecognitionStream::on_update(const Update& update) {
 void RecognitionStream::acknowledge(int64_t samples) {
   if (samples == 0) return;
   waiting_samples_ -= samples;
-  grant(credit_->consume(samples));
+  listener_.give_back(credit_->consume(samples));
 }
 
-void RecognitionStream::grant(int64_t bytes) {
-  setup_.inbox->credit_bytes += bytes;  // first: the session may use it at once
-  setup_.sink->grant(bytes);
+/// Whether nothing more comes of what was received: it has all been fed, and is too little for a chunk.
+bool RecognitionStream::is_idle() const {
+  return marks_.empty() && !finalizing_ && intake_->begin() == intake_->end() &&
+         waiting_samples_ < context_->info().window_samples;
 }
 
-void RecognitionStream::fail(Error error, CloseReason reason) {
-  if (ended_) return;
-  spdlog::info("{}: ended, {}: {}", setup_.session, error.code, error.message);
+void RecognitionStream::report_heard() {
+  if (!context_ || finishing_ || closed_) return;
+  const int64_t heard = is_idle() ? intake_->end() : credit_->returned_bytes();
+  if (heard <= heard_) return;
+  heard_ = heard;
+  listener_.on_heard(setup_.track, heard);
+}
+
+void RecognitionStream::fail(Error error) {
+  if (closed_) return;
+  spdlog::info("{}: track {} ended, {}: {}", setup_.session, setup_.track, error.code, error.message);
   setup_.metrics->error(error.code);
-  std::string message = error.message;
-  send(proto::ErrorEvent{.error = std::move(error), .fatal = true});
-  close(reason, std::move(message));
+  close();
+  listener_.on_event(setup_.track, proto::ErrorEvent{.error = std::move(error), .fatal = true});
 }
 
-void RecognitionStream::close(CloseReason reason, std::string message) {
-  ended_ = true;
-  setup_.sink->close(reason, std::move(message));
+/// The session is left with the credit it had before this stream.
+void RecognitionStream::close() {
+  closed_ = true;
+  marks_.clear();
+  if (!credit_) return listener_.give_back(received());
+  listener_.give_back(received() - credit_->initial_bytes() - credit_->returned_bytes());
 }
 
-void RecognitionStream::note_mailbox() const {
-  setup_.metrics->stream_mailbox(setup_.inbox->audio_messages + setup_.inbox->control_messages);
-}
-
-void RecognitionStream::send(const proto::ServerEvent& event) {
-  std::string message = proto::write_event(event, request_.output);
-  if (message.empty()) return;
-  setup_.sink->send(std::move(message), std::holds_alternative<proto::Partial>(event));
+bool RecognitionStream::is_on(const caf::actor_addr& owner) const {
+  return context_ && context_->owner().address() == owner;
 }
 
 void RecognitionStream::send_result(const proto::ServerEvent& event, const Update& update) {
-  send(event);
+  listener_.on_event(setup_.track, event);
   if (update.ready_at == Clock::time_point{}) return;
   setup_.metrics->result_sent(std::chrono::duration<double>(Clock::now() - update.ready_at).count());
 }
@@ -235,10 +229,10 @@ proto::Final RecognitionStream::final_event(const Update& update) const {
                      .start = seconds(update.start_sample),
                      .end = seconds(update.end_sample),
                      .confidence = update.confidence,
-                     .has_words = request_.words,
+                     .has_words = setup_.request.words,
                      .words = {},
                      .reason = std::string(to_string(update.reason))};
-  if (!request_.words) return event;
+  if (!setup_.request.words) return event;
   event.words.reserve(update.word_count);
   for (const Word& word : std::span(update.words).first(update.word_count)) {
     event.words.push_back({.word = word.text,

@@ -5,99 +5,118 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "actors/audio_intake.hpp"
 #include "actors/credit.hpp"
-#include "actors/inbox.hpp"
 #include "actors/metrics.hpp"
-#include "actors/ports.hpp"
 #include "actors/stream_context.hpp"
-#include "proto/native.hpp"
+#include "proto/events.hpp"
 
 namespace tutti {
 
-/// What a stream actor is born with.
-struct StreamSetup {
+/// Who hears what a recognition stream has to say. `track` is the stream's number in its session.
+class TrackListener {
+ public:
+  virtual ~TrackListener() = default;
+  virtual void on_event(int track, const proto::ServerEvent& event) = 0;
+  /// The first `bytes` of its audio have had their effect, or cannot have any before more comes.
+  virtual void on_heard(int track, int64_t bytes) = 0;
+  /// The client may send so much more; less than it might have sent when negative.
+  virtual void give_back(int64_t bytes) = 0;
+};
+
+/// What a recognition stream is born with.
+struct TrackSetup {
+  int track = 0;
   std::string session;  ///< its name on the wire and in logs
-  std::string query;
-  std::shared_ptr<SessionSink> sink;
-  std::shared_ptr<Inbox> inbox;
+  proto::StreamRequest request;
   std::shared_ptr<Metrics> metrics;
   int credit_ms = 4000;
   EndpointRules endpoint = EndpointRules::none();  ///< where the client does not say
 };
 
-/// What a stream actor does with its messages: the client's audio and commands become calls of its lease, and
-/// the engine's updates become the client's events. The actor around it adds only the mailbox.
+/// Of the client's message that a command came in: held until the command has been passed on.
+using Receipt = std::shared_ptr<const void>;
+
+/// One track of a session: audio and commands become calls of its lease, and the engine's updates become
+/// events.
 ///
 /// Audio and commands keep their order. Commands wait in the queue for the audio before them, and one
 /// finalize waits for the final of the one before, so an owner's mailbox holds at most one command of a
 /// stream.
 class RecognitionStream {
  public:
-  RecognitionStream(StreamSetup setup, const proto::NativeRequest& request);
+  /// The listener outlives it.
+  RecognitionStream(TrackSetup setup, TrackListener& listener);
   RecognitionStream(const RecognitionStream&) = delete;
   RecognitionStream& operator=(const RecognitionStream&) = delete;
   ~RecognitionStream();
 
+  [[nodiscard]] int track() const { return setup_.track; }
   [[nodiscard]] StreamOptions options() const;
-  /// Says `ready` and grants the first credit. Until then commands are queued and there is no audio.
+  /// Says `ready` and grants the first credit. Until then audio and commands are queued.
   void open(StreamContext context);
   /// Or why there is no place for it.
   void refuse(const Error& reason);
 
-  void on_audio(const AudioBytes& audio);
-  void on_text(std::string_view message);
-  void on_updates(std::span<const Update> updates);
-  /// Ends the audio here, as `eof` would, because the server ends.
-  void drain();
-  /// An error event, then the end.
-  void fail(Error error, CloseReason reason);
+  /// Whether audio still has an effect.
+  [[nodiscard]] bool takes_audio() const { return !audio_ended_ && !closed_; }
+  void on_audio(std::span<const std::byte> bytes, Clock::time_point arrival);
+  void finalize(Clock::time_point arrival, Receipt receipt);
+  void reset(Clock::time_point arrival, Receipt receipt);
+  /// The end of the audio.
+  void finish(Clock::time_point arrival, Receipt receipt);
 
-  /// Nothing more will be said: the actor quits.
-  [[nodiscard]] bool ended() const { return ended_; }
+  void on_updates(std::span<const Update> updates);
+  /// A fatal error event.
+  void fail(Error error);
+
+  /// Its last event was told.
+  [[nodiscard]] bool closed() const { return closed_; }
+  [[nodiscard]] bool is_on(const caf::actor_addr& owner) const;
 
  private:
+  enum class Command { finalize, reset, finish };
   /// A command, due when the audio before `position` of the byte stream has been fed.
   struct Mark {
+    Command command;
     int64_t position;
     Clock::time_point arrival;
-    bool is_eof;
-    bool is_clients;  // counted in the inbox
+    Receipt receipt;
   };
 
-  void end_audio(bool is_clients);
+  void mark(Command command, Clock::time_point arrival, Receipt receipt);
   void pump();
+  void pump_audio();
   bool run_next_mark();
   void feed(size_t at_least);
   void on_update(const Update& update);
   void acknowledge(int64_t samples);
-  void grant(int64_t bytes);
-  void command_done() { --setup_.inbox->control_messages; }
-  void note_mailbox() const;
-  void send(const proto::ServerEvent& event);
+  void report_heard();
   void send_result(const proto::ServerEvent& event, const Update& update);
-  void close(CloseReason reason, std::string message);
+  void close();
 
+  [[nodiscard]] int64_t received() const;
+  [[nodiscard]] bool is_idle() const;
   [[nodiscard]] double seconds(int64_t sample) const;
   [[nodiscard]] proto::Final final_event(const Update& update) const;
 
-  StreamSetup setup_;
-  proto::NativeRequest request_;
+  TrackSetup setup_;
+  TrackListener& listener_;
   std::optional<StreamContext> context_;
   std::optional<AudioIntake> intake_;
   std::optional<Credit> credit_;
-  std::deque<Mark> marks_;       // at most max_control_messages, and one of drain()
-  std::vector<float> samples_;   // converted, not yet fed
-  Clock::time_point arrival_{};  // of the newest audio
-  int64_t waiting_samples_ = 0;  // fed and not consumed
-  bool finalizing_ = false;      // a finalize waits for its final
-  bool audio_ended_ = false;     // eof was received, or the server drains
-  bool finishing_ = false;       // and passed on
-  bool draining_ = false;
-  bool ended_ = false;
+  std::vector<std::byte> early_;  // audio that came before its place
+  std::deque<Mark> marks_;        // each holds a receipt: bounded by the session's credit and commands
+  std::vector<float> samples_;    // converted, not yet fed
+  Clock::time_point arrival_{};   // of the newest audio
+  int64_t waiting_samples_ = 0;   // fed and not consumed
+  int64_t heard_ = 0;             // told to the listener
+  bool finalizing_ = false;       // a finalize waits for its final
+  bool audio_ended_ = false;      // finish was asked for
+  bool finishing_ = false;        // and passed on
+  bool closed_ = false;
 };
 
 }  // namespace tutti

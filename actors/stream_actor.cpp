@@ -10,28 +10,28 @@ namespace {
 using Self = StreamActor::stateful_pointer<StreamActorState>;
 
 void quit_if_ended(Self self) {
-  if (self->state.stream->ended()) self->quit();
+  if (self->state.conversation->ended()) self->quit();
 }
 
-void on_admission(Self self, const Admission& admission) {
-  if (admission) {
-    self->monitor((*admission)->owner());
-    self->state.stream->open(std::move(**admission));
-  } else {
-    self->state.stream->refuse(admission.error());
-  }
+void on_admission(Self self, int tag, const Admission& admission) {
+  if (admission) self->monitor((*admission)->owner());
+  self->state.conversation->on_admission(tag, admission);
   quit_if_ended(self);
 }
 
-void ask_for_place(Self self, const GatewayActor& gateway) {
-  self->request(gateway, caf::infinite, open_atom_v, self->state.stream->options(), StreamActor{self})
-      .then(
-          [self](const Admission& admission) { on_admission(self, admission); },
-          [self](const caf::error&) { on_admission(self, fail("draining", "the server is shutting down")); });
+void ask_for_place(Self self, const GatewayActor& gateway, const StreamOptions& options) {
+  self->request(gateway, caf::infinite, open_atom_v, options, StreamActor{self})
+      .then([self, tag = options.tag](const Admission& admission) { on_admission(self, tag, admission); },
+            [self, tag = options.tag](const caf::error&) {
+              on_admission(self, tag, fail("draining", "the server is shutting down"));
+            });
 }
 
-void fail_stream(Self self, Error error, CloseReason reason) {
-  self->state.stream->fail(std::move(error), reason);
+void check_idle(Self self) {
+  const Clock::time_point now = Clock::now();
+  if (const auto next = self->state.conversation->check_idle(now)) {
+    self->delayed_send(self, *next - now, idle_atom_v);
+  }
   quit_if_ended(self);
 }
 
@@ -39,45 +39,46 @@ void fail_stream(Self self, Error error, CloseReason reason) {
 
 StreamActor::behavior_type stream_actor(Self self, const StreamSetup& setup, const GatewayActor& gateway) {
   log_exceptions(self, "stream " + setup.session);
-  const auto request = proto::parse_stream_request(setup.query);
-  // A request that cannot be read is answered in JSON: the format it asked for is not known.
-  self->state.stream.emplace(setup, request.value_or(proto::NativeRequest{}));
-  self->set_down_handler([self](const caf::down_msg&) {
-    fail_stream(self, {"owner_lost", "the device of this stream failed; connect again"},
-                CloseReason::internal);
+  self->state.conversation.emplace(
+      setup,
+      Conversation::Places{
+          .ask = [self, gateway](const StreamOptions& options) { ask_for_place(self, gateway, options); },
+          .give_back = [self,
+                        gateway](int tag) { caf::anon_send(gateway, vacate_atom_v, tag, StreamActor{self}); },
+      });
+  self->set_down_handler([self](const caf::down_msg& down) {
+    self->state.conversation->on_owner_lost(down.source);
+    quit_if_ended(self);
   });
-  if (request) {
-    ask_for_place(self, gateway);
-  } else {
-    self->state.stream->refuse(request.error());
-    self->quit();
-  }
+  self->state.conversation->open();
+  check_idle(self);
 
   return {
       [self](audio_atom, const AudioBytes& audio) {
-        self->state.stream->on_audio(audio);
+        self->state.conversation->on_audio(audio);
         quit_if_ended(self);
       },
-      [self](text_atom, const std::string& message) {
-        self->state.stream->on_text(message);
+      [self](text_atom, const TextMessage& message) {
+        self->state.conversation->on_text(message);
         quit_if_ended(self);
       },
       [self](closed_atom) { self->quit(); },
-      [self](overrun_atom) {
-        fail_stream(self, {"overrun", "more was sent than this session may have unprocessed"},
-                    CloseReason::policy);
-      },
-      [self](update_atom, const StreamUpdates& updates) {
-        self->state.stream->on_updates(updates.updates->items);
+      [self](fault_atom, const Error& error) {
+        self->state.conversation->fault(error);
         quit_if_ended(self);
       },
+      [self](update_atom, const StreamUpdates& updates) {
+        self->state.conversation->on_updates(updates.tag, updates.updates->items);
+        quit_if_ended(self);
+      },
+      [self](idle_atom) { check_idle(self); },
       [self](drain_atom) {
-        self->state.stream->drain();
+        self->state.conversation->drain();
         quit_if_ended(self);
       },
       [self](stop_atom) {
-        fail_stream(self, {"stopped", "the server stopped before this stream had finished"},
-                    CloseReason::going_away);
+        self->state.conversation->fault({"stopped", "the server stopped before this stream had finished"});
+        quit_if_ended(self);
       },
   };
 }

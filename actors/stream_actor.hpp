@@ -4,18 +4,18 @@
 #include <caf/typed_event_based_actor.hpp>
 #include <optional>
 
+#include "actors/conversation.hpp"
 #include "actors/interfaces.hpp"
-#include "actors/recognition_stream.hpp"
 
 namespace tutti {
 
 struct StreamActorState {
   StreamActorState() = default;  // an aggregate would be initialised from the actor's own address
-  std::optional<RecognitionStream> stream;
+  std::optional<Conversation> conversation;
 };
 
-/// Asks the gateway for a place, then recognizes. Always quits once its session is closed, by either side or
-/// by the loss of its owner ("owner_lost"): lease and session end with it.
+/// Asks the gateway for the places its session's dialect wants, then recognizes. Always quits once its
+/// session is closed, by either side: leases and session end with it.
 StreamActor::behavior_type stream_actor(StreamActor::stateful_pointer<StreamActorState> self,
                                         const StreamSetup& setup, const GatewayActor& gateway);
 

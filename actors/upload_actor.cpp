@@ -58,13 +58,14 @@ UploadActor::behavior_type upload_actor(Self self, const UploadSetup& setup, con
   return {
       // A live session's; an upload has its audio from the start.
       [](audio_atom, const AudioBytes&) {},
-      [](text_atom, const std::string&) {},
+      [](text_atom, const TextMessage&) {},
       [self](closed_atom) { self->quit(); },
-      [](overrun_atom) {},
+      [](fault_atom, const Error&) {},
       [self](update_atom, const StreamUpdates& updates) {
         self->state.job->on_updates(updates.updates->items);
         go_on(self);
       },
+      [](idle_atom) {},
       // Half a transcript would pass for the whole: it has the grace period to come to its end.
       [](drain_atom) {},
       [self](stop_atom) {

@@ -279,6 +279,9 @@ int Engine::chunk_ms() const {
       std::chrono::duration_cast<std::chrono::milliseconds>(impl_->chunk_duration).count());
 }
 int Engine::samples_per_frame() const { return impl_->samples_per_frame; }
+int Engine::window_samples() const {
+  return (impl_->geometry.window - 1) * impl_->frame_shift + impl_->frame_length;
+}
 const EngineStats& Engine::stats() const { return impl_->stats; }
 const EngineConfig& Engine::config() const { return impl_->config; }
 const ConformerCtc& Engine::model() const { return impl_->runner.model(); }

@@ -32,6 +32,7 @@ struct StreamOptions {
   bool words = true;          ///< fill Update::words of finals
   bool voice_events = false;  ///< emit speech_started and speech_stopped
   EndpointRules endpoint = EndpointRules::none();
+  int tag = 0;  ///< the caller's own name for the stream; nothing to the engine
 };
 
 enum class FinalReason : uint8_t { endpoint, eof, finalize, length };
@@ -132,6 +133,8 @@ class Engine {
   [[nodiscard]] int chunk_ms() const;
   /// Samples per encoder frame: what turns Word frames into times.
   [[nodiscard]] int samples_per_frame() const;
+  /// A stream with so many samples waiting has a chunk to forward, whatever came before.
+  [[nodiscard]] int window_samples() const;
   [[nodiscard]] const EngineStats& stats() const;
   [[nodiscard]] const EngineConfig& config() const;
   [[nodiscard]] const ConformerCtc& model() const;

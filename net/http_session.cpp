@@ -6,13 +6,17 @@
 #include <boost/beast/websocket/rfc6455.hpp>
 
 #include <array>
+#include <chrono>
 #include <optional>
+#include <variant>
 
 #include "net/hub.hpp"
 #include "net/routes.hpp"
+#include "net/session_id.hpp"
 #include "net/transport.hpp"
 #include "net/upload_exchange.hpp"
 #include "net/ws_session.hpp"
+#include "proto/dialects.hpp"
 
 namespace tutti {
 namespace asio = boost::asio;
@@ -48,11 +52,24 @@ CredentialHeaders credential_headers(const http::fields& fields) {
           .websocket_protocol = header(fields, http::field::sec_websocket_protocol)};
 }
 
+proto::Handshake handshake_of(const http::fields& fields, const Target& target) {
+  proto::Handshake handshake{.session = make_session_id(),
+                             .path = std::string(target.path),
+                             .query = std::string(target.query),
+                             .headers = {},
+                             .time = std::chrono::system_clock::now()};
+  for (const auto& field : fields) {
+    handshake.headers.emplace_back(std::string(field.name_string()), std::string(field.value()));
+  }
+  return handshake;
+}
+
 class HttpSession final : public Connection, public std::enable_shared_from_this<HttpSession> {
  public:
-  HttpSession(ConnectionTicket ticket, tcp::socket socket)
+  HttpSession(ConnectionTicket ticket, tcp::socket socket, const proto::DialectEntry* root_dialect)
       : ticket_(std::move(ticket)),
         hub_(ticket_.hub()),
+        root_dialect_(root_dialect),
         stream_(std::move(socket)),
         buffer_(hub_.options.max_header_bytes + read_ahead_bytes) {}
 
@@ -119,12 +136,17 @@ class HttpSession final : public Connection, public std::enable_shared_from_this
     auto client =
         is_public(target.path) ? std::string() : hub_.options.credentials.admit(credential_headers(request));
     if (!client) return refuse_client(client.error());
-    if (target.path == stream_path && beast::websocket::is_upgrade(request)) {
-      return upgrade(target.query, std::move(*client));
+    const proto::DialectEntry* const dialect = dialect_at(target.path);
+    if (dialect != nullptr && beast::websocket::is_upgrade(request)) {
+      return upgrade(*dialect, target, std::move(*client));
     }
     if (target.path == transcriptions_path && request.method() == http::verb::post) return upload();
     const std::string_view method(request.method_string().data(), request.method_string().size());
-    write(answer(method, target.path, hub_.status), parser_->keep_alive() && parser_->is_done());
+    write(answer(method, target.path, dialect, hub_.status), parser_->keep_alive() && parser_->is_done());
+  }
+
+  [[nodiscard]] const proto::DialectEntry* dialect_at(std::string_view path) const {
+    return root_dialect_ != nullptr && path == "/" ? root_dialect_ : proto::find_dialect_at(path);
   }
 
   void refuse_client(const Error& error) {
@@ -157,7 +179,7 @@ class HttpSession final : public Connection, public std::enable_shared_from_this
            *static_cast<const char*>(buffer_.data().data()) == tls_handshake_record;
   }
 
-  void upgrade(std::string_view query, std::string client) {
+  void upgrade(const proto::DialectEntry& dialect, const Target& target, std::string client) {
     if (buffer_.size() > 0) {
       return write(
           error_reply(400, "bad_request", "data was sent before the WebSocket handshake was answered"),
@@ -170,11 +192,27 @@ class HttpSession final : public Connection, public std::enable_shared_from_this
       reply.headers = {{"Retry-After", "5"}};
       return write(std::move(reply), parser_->keep_alive());
     }
+    const proto::Handshake handshake = handshake_of(parser_->get(), target);
+    auto acceptance = dialect.accept(handshake);
+    if (auto* const refused = std::get_if<proto::Refused>(&acceptance)) {
+      return write(
+          {refused->status, "application/json", std::move(refused->body), std::move(refused->headers)},
+          parser_->keep_alive());
+    }
+    auto& accepted = std::get<proto::Accepted>(acceptance);
+    if (accepted.subprotocol.empty() &&
+        offers_token_subprotocol(handshake.header("Sec-WebSocket-Protocol"))) {
+      accepted.subprotocol = "token";
+    }
     upgraded_ = true;
-    std::string owned_query(query);
-    start_ws_session(
-        std::move(ticket_), std::move(*slot), std::move(stream_),
-        {.request = parser_->release(), .query = std::move(owned_query), .client = std::move(client)});
+    start_ws_session(std::move(ticket_), std::move(*slot), std::move(stream_),
+                     {.request = parser_->release(),
+                      .session = {.session = handshake.session,
+                                  .dialect_name = dialect.name,
+                                  .dialect = std::move(accepted.dialect)},
+                      .subprotocol = std::move(accepted.subprotocol),
+                      .headers = std::move(accepted.headers),
+                      .client = std::move(client)});
   }
 
   void upload() {
@@ -229,6 +267,7 @@ class HttpSession final : public Connection, public std::enable_shared_from_this
 
   ConnectionTicket ticket_;
   Hub& hub_;
+  const proto::DialectEntry* root_dialect_;
   Transport stream_;
   beast::flat_buffer buffer_;
   std::optional<http::request_parser<http::empty_body>> parser_;
@@ -241,8 +280,9 @@ class HttpSession final : public Connection, public std::enable_shared_from_this
 
 }  // namespace
 
-void start_http_session(ConnectionTicket ticket, tcp::socket socket) {
-  std::make_shared<HttpSession>(std::move(ticket), std::move(socket))->run();
+void start_http_session(ConnectionTicket ticket, tcp::socket socket,
+                        const proto::DialectEntry* root_dialect) {
+  std::make_shared<HttpSession>(std::move(ticket), std::move(socket), root_dialect)->run();
 }
 
 }  // namespace tutti

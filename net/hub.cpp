@@ -70,10 +70,16 @@ tcp::endpoint allowed_endpoint(const NetOptions& options) {
       options.bind, endpoint.port()));
 }
 
-[[noreturn]] void refuse_address(const std::string& bind, const error_code& error) {
+[[noreturn]] void refuse_address(const std::string& address, const error_code& error, std::string_view flag) {
   std::string why = error.message();
   why[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(why[0])));
-  throw SetupError(fmt::format("cannot listen on {}: {}; choose another with --bind", bind, why));
+  throw SetupError(fmt::format("cannot listen on {}: {}; choose another with {}", address, why, flag));
+}
+
+std::string to_string(const tcp::endpoint& endpoint) {
+  const auto host = endpoint.address();
+  return host.is_v6() ? fmt::format("[{}]:{}", host.to_string(), endpoint.port())
+                      : fmt::format("{}:{}", host.to_string(), endpoint.port());
 }
 
 }  // namespace
@@ -86,7 +92,7 @@ void check_listener(const NetOptions& options) {
   socket.open(endpoint.protocol(), error);
   // Not the port itself: a server that is running may have it until the checked one takes its place.
   if (!error) socket.bind(tcp::endpoint(endpoint.address(), 0), error);
-  if (error) refuse_address(options.bind, error);
+  if (error) refuse_address(options.bind, error, "--bind");
 }
 
 ConnectionTicket::~ConnectionTicket() {
@@ -106,34 +112,42 @@ Hub::Hub(const NetOptions& net_options, GatewayPort& gateway_port, const StatusP
       gateway(gateway_port),
       status(status_port),
       uploads(upload_port),
-      strand_(asio::make_strand(io)),
-      acceptor_(strand_),
-      endpoint_(allowed_endpoint(options)),
-      retry_(strand_) {
+      strand_(asio::make_strand(io)) {
   if (options.tls) {
     SSL_CTX* const context = options.tls->context.get();
     SSL_CTX_up_ref(context);
     tls.emplace(context);
   }
-  listen();
+  const tcp::endpoint endpoint = allowed_endpoint(options);
+  listen(listeners_.emplace_back(strand_, endpoint, nullptr));
+  for (const DialectPort& own : options.dialect_ports) {
+    listen(listeners_.emplace_back(strand_, tcp::endpoint(endpoint.address(), own.port), own.dialect));
+  }
 }
 
-void Hub::listen() {
+void Hub::listen(Listener& listener) {
+  tcp::acceptor& acceptor = listener.acceptor;
   error_code error;
-  acceptor_.open(endpoint_.protocol(), error);
-  if (!error) acceptor_.set_option(asio::socket_base::reuse_address(true), error);
+  acceptor.open(listener.endpoint.protocol(), error);
+  if (!error) acceptor.set_option(asio::socket_base::reuse_address(true), error);
   // Accepted sockets inherit it.
-  if (!error) acceptor_.set_option(asio::socket_base::receive_buffer_size(receive_buffer_bytes), error);
-  if (!error) acceptor_.bind(endpoint_, error);
-  if (!error) acceptor_.listen(asio::socket_base::max_listen_connections, error);
-  if (error) refuse_address(options.bind, error);
-  endpoint_ = acceptor_.local_endpoint();
+  if (!error) acceptor.set_option(asio::socket_base::receive_buffer_size(receive_buffer_bytes), error);
+  if (!error) acceptor.bind(listener.endpoint, error);
+  if (!error) acceptor.listen(asio::socket_base::max_listen_connections, error);
+  if (error) {
+    refuse_address(to_string(listener.endpoint), error,
+                   listener.root_dialect == nullptr ? "--bind" : "--dialect-at");
+  }
+  listener.endpoint = acceptor.local_endpoint();
 }
 
-std::string Hub::address() const {
-  const auto host = endpoint_.address();
-  return host.is_v6() ? fmt::format("[{}]:{}", host.to_string(), endpoint_.port())
-                      : fmt::format("{}:{}", host.to_string(), endpoint_.port());
+std::vector<ListenerAddress> Hub::listeners() const {
+  std::vector<ListenerAddress> all;
+  for (const Listener& each : listeners_) {
+    all.push_back({.address = to_string(each.endpoint),
+                   .root_dialect = each.root_dialect == nullptr ? "" : each.root_dialect->name});
+  }
+  return all;
 }
 
 void Hub::start_accepting() {
@@ -143,9 +157,11 @@ void Hub::start_accepting() {
 void Hub::stop_accepting() {
   asio::post(strand_, [this] {
     stopped_accepting_ = true;
-    error_code ignored;
-    acceptor_.close(ignored);
-    retry_.cancel();
+    for (Listener& listener : listeners_) {
+      error_code ignored;
+      listener.acceptor.close(ignored);
+      listener.retry.cancel();
+    }
   });
 }
 
@@ -160,36 +176,41 @@ void Hub::shut_down() {
 }
 
 void Hub::accept_next() {
-  const size_t most = static_cast<size_t>(options.max_sessions) + spare_connections;
-  if (stopped_accepting_ || accept_pending_ || connections_.size() >= most) return;
-  accept_pending_ = true;
-  acceptor_.async_accept(asio::make_strand(io), [this](const error_code& error, tcp::socket socket) {
-    on_accept(error, std::move(socket));
-  });
+  for (Listener& listener : listeners_) accept_on(listener);
 }
 
-void Hub::on_accept(const error_code& error, tcp::socket socket) {
-  accept_pending_ = false;
+void Hub::accept_on(Listener& listener) {
+  const size_t most = static_cast<size_t>(options.max_sessions) + spare_connections;
+  if (stopped_accepting_ || listener.accept_pending || connections_.size() >= most) return;
+  listener.accept_pending = true;
+  listener.acceptor.async_accept(asio::make_strand(io),
+                                 [this, &listener](const error_code& error, tcp::socket socket) {
+                                   on_accept(listener, error, std::move(socket));
+                                 });
+}
+
+void Hub::on_accept(Listener& listener, const error_code& error, tcp::socket socket) {
+  listener.accept_pending = false;
   if (stopped_accepting_) return;
-  if (error) return retry_later(error);
-  accept_failing_ = false;
+  if (error) return retry_later(listener, error);
+  listener.accept_failing = false;
   ++stats.accepted_connections;
   const uint64_t id = next_id_++;
   connections_.emplace(id, std::weak_ptr<Connection>());
   stats.open_connections = static_cast<int64_t>(connections_.size());
-  accept_next();
-  start_http_session(ConnectionTicket(shared_from_this(), id), std::move(socket));
+  accept_on(listener);
+  start_http_session(ConnectionTicket(shared_from_this(), id), std::move(socket), listener.root_dialect);
 }
 
 // Out of file descriptors or memory: the waiting connection stays in the backlog, so an immediate retry would
 // spin.
-void Hub::retry_later(const error_code& error) {
+void Hub::retry_later(Listener& listener, const error_code& error) {
   ++stats.failed_accepts;
-  if (!accept_failing_) spdlog::warn("cannot accept a connection: {}", error.message());
-  accept_failing_ = true;
-  retry_.expires_after(accept_retry);
-  retry_.async_wait([this](const error_code& cancelled) {
-    if (!cancelled) accept_next();
+  if (!listener.accept_failing) spdlog::warn("cannot accept a connection: {}", error.message());
+  listener.accept_failing = true;
+  listener.retry.expires_after(accept_retry);
+  listener.retry.async_wait([this, &listener](const error_code& cancelled) {
+    if (!cancelled) accept_on(listener);
   });
 }
 

@@ -5,9 +5,12 @@
 #include <boost/asio/ssl/context.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/strand.hpp>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "net/connection.hpp"
 #include "net/server.hpp"
@@ -21,7 +24,7 @@ namespace tutti {
 /// the hub itself name it by plain pointer: they wait in its own io_context.
 class Hub : public std::enable_shared_from_this<Hub> {
  public:
-  /// Throws SetupError as check_listener, and when options.bind is taken.
+  /// Throws SetupError as check_listener, and when a port is taken.
   Hub(const NetOptions& net_options, GatewayPort& gateway_port, const StatusPort& status_port,
       UploadPort& upload_port);
 
@@ -30,16 +33,32 @@ class Hub : public std::enable_shared_from_this<Hub> {
   void stop_accepting();
   /// Also ends every connection, open or still being accepted. From any thread.
   void shut_down();
-  [[nodiscard]] std::string address() const;
+  [[nodiscard]] std::string address() const { return listeners().front().address; }
+  [[nodiscard]] std::vector<ListenerAddress> listeners() const;
 
  private:
   friend class ConnectionTicket;
   using Strand = boost::asio::strand<boost::asio::io_context::executor_type>;
 
-  void listen();
+  /// A listening socket and its accept loop.
+  struct Listener {
+    Listener(const Strand& strand, boost::asio::ip::tcp::endpoint where, const proto::DialectEntry* root)
+        : acceptor(strand), retry(strand), endpoint(std::move(where)), root_dialect(root) {}
+
+    boost::asio::ip::tcp::acceptor acceptor;
+    boost::asio::steady_timer retry;
+    boost::asio::ip::tcp::endpoint endpoint;
+    const proto::DialectEntry* root_dialect;  // spoken at "/"; null = none
+    bool accept_pending = false;
+    bool accept_failing = false;
+  };
+
+  void listen(Listener& listener);
   void accept_next();
-  void on_accept(const boost::system::error_code& error, boost::asio::ip::tcp::socket socket);
-  void retry_later(const boost::system::error_code& error);
+  void accept_on(Listener& listener);
+  void on_accept(Listener& listener, const boost::system::error_code& error,
+                 boost::asio::ip::tcp::socket socket);
+  void retry_later(Listener& listener, const boost::system::error_code& error);
   void assign(uint64_t id, std::weak_ptr<Connection> connection);
   void forget(uint64_t id);
 
@@ -55,13 +74,9 @@ class Hub : public std::enable_shared_from_this<Hub> {
  private:
   // Everything below is touched on the strand only.
   Strand strand_;
-  boost::asio::ip::tcp::acceptor acceptor_;
-  boost::asio::ip::tcp::endpoint endpoint_;
-  boost::asio::steady_timer retry_;
+  std::deque<Listener> listeners_;  // never empty; the first is that of options.bind
   std::unordered_map<uint64_t, std::weak_ptr<Connection>> connections_;
   uint64_t next_id_ = 0;
-  bool accept_pending_ = false;
-  bool accept_failing_ = false;
   bool stopped_accepting_ = false;
   bool shutting_down_ = false;
 };

@@ -1,6 +1,7 @@
 #include "net/routes.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -24,12 +25,10 @@ HttpReply metrics(const StatusPort& status) {
   return {200, "text/plain; version=0.0.4; charset=utf-8", status.metrics(), {}};
 }
 
-HttpReply upgrade_required(const StatusPort&) {
+HttpReply upgrade_required(std::string_view path, const proto::DialectEntry& dialect) {
   auto reply = error_reply(
       426, "upgrade_required",
-      fmt::format("{} is a WebSocket: connect to ws://HOST{}?encoding=pcm_s16le&sample_rate=16000 "
-                  "and send audio as binary messages",
-                  stream_path, stream_path));
+      fmt::format("{} is a WebSocket of the {} dialect: connect to ws://HOST{}", path, dialect.name, path));
   reply.headers = {{"Upgrade", "websocket"}, {"Connection", "Upgrade"}};
   return reply;
 }
@@ -45,9 +44,21 @@ struct Route {
 };
 
 constexpr std::array routes = {
-    Route{"/healthz", health},   Route{"/readyz", readiness},          Route{"/metrics", metrics},
-    Route{"/v1/models", models}, Route{stream_path, upgrade_required},
+    Route{"/healthz", health},
+    Route{"/readyz", readiness},
+    Route{"/metrics", metrics},
+    Route{"/v1/models", models},
 };
+
+HttpReply not_found() {
+  std::vector<std::string_view> paths;
+  for (const proto::DialectEntry& dialect : proto::dialects()) paths.push_back(dialect.path);
+  return error_reply(
+      404, "not_found",
+      fmt::format(
+          "nothing is served at this path; there are {}, {}, /v1/models, /healthz, /readyz and /metrics",
+          fmt::join(paths, ", "), transcriptions_path));
+}
 
 }  // namespace
 
@@ -69,7 +80,8 @@ HttpReply api_error_reply(const proto::ApiError& error) {
   return {error.status, "application/json", proto::write_api_error(error) + "\n", {}};
 }
 
-HttpReply answer(std::string_view method, std::string_view path, const StatusPort& status) {
+HttpReply answer(std::string_view method, std::string_view path, const proto::DialectEntry* dialect,
+                 const StatusPort& status) {
   if (path == transcriptions_path) {
     auto reply = api_error_reply({.status = 405,
                                   .code = "method_not_allowed",
@@ -79,19 +91,13 @@ HttpReply answer(std::string_view method, std::string_view path, const StatusPor
     return reply;
   }
   const auto route = std::ranges::find(routes, path, &Route::path);
-  if (route == routes.end()) {
-    return error_reply(
-        404, "not_found",
-        fmt::format(
-            "nothing is served at this path; there are {}, {}, /v1/models, /healthz, /readyz and /metrics",
-            stream_path, transcriptions_path));
-  }
+  if (route == routes.end() && dialect == nullptr) return not_found();
   if (method != "GET" && method != "HEAD") {
     auto reply = error_reply(405, "method_not_allowed", fmt::format("{} answers GET and HEAD", path));
     reply.headers = {{"Allow", "GET, HEAD"}};
     return reply;
   }
-  return route->answer(status);
+  return dialect != nullptr ? upgrade_required(path, *dialect) : route->answer(status);
 }
 
 }  // namespace tutti

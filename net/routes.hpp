@@ -6,12 +6,11 @@
 #include <vector>
 
 #include "actors/ports.hpp"
+#include "proto/dialects.hpp"
 #include "proto/transcription.hpp"
 
 namespace tutti {
 
-/// Where the native dialect is spoken.
-inline constexpr std::string_view stream_path = "/v1/stream";
 /// Where a file is transcribed.
 inline constexpr std::string_view transcriptions_path = "/v1/audio/transcriptions";
 
@@ -38,7 +37,9 @@ struct Target {
 /// A JSON error in the shape of the transcription dialect.
 [[nodiscard]] HttpReply api_error_reply(const proto::ApiError& error);
 
-/// The answer to a request that is not a WebSocket upgrade, nor a file to transcribe.
-[[nodiscard]] HttpReply answer(std::string_view method, std::string_view path, const StatusPort& status);
+/// The answer to a request that is not a WebSocket upgrade, nor a file to transcribe. `dialect` is what is
+/// spoken at the path; null = nothing.
+[[nodiscard]] HttpReply answer(std::string_view method, std::string_view path,
+                               const proto::DialectEntry* dialect, const StatusPort& status);
 
 }  // namespace tutti

@@ -47,6 +47,8 @@ NetServer::~NetServer() { stop(); }
 
 std::string NetServer::address() const { return impl_->hub->address(); }
 
+std::vector<ListenerAddress> NetServer::listeners() const { return impl_->hub->listeners(); }
+
 const NetStats& NetServer::stats() const { return impl_->hub->stats; }
 
 void NetServer::start() {

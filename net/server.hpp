@@ -6,16 +6,32 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "actors/ports.hpp"
 #include "net/credentials.hpp"
 #include "net/stats.hpp"
 #include "net/tls.hpp"
+#include "proto/dialects.hpp"
 
 namespace tutti {
 
+/// A port of its own for the clients of a dialect that expect it at "/". All else is served there too.
+struct DialectPort {
+  uint16_t port = 0;  ///< on the address of NetOptions::bind; 0 takes a free one
+  const proto::DialectEntry* dialect = nullptr;
+};
+
+/// A socket that is listened on.
+struct ListenerAddress {
+  std::string address;            ///< "ADDRESS:PORT"
+  std::string_view root_dialect;  ///< spoken at "/"; empty = none
+};
+
 struct NetOptions {
   std::string bind = "127.0.0.1:8080";  ///< ADDRESS:PORT, [ADDRESS]:PORT for IPv6; port 0 takes a free one
+  std::vector<DialectPort> dialect_ports;
   int io_threads = 1;
   int max_sessions = 4096;                              ///< WebSocket sessions; more are answered 503
   size_t max_message_bytes = 1U << 20U;                 ///< a longer WebSocket message ends its session
@@ -36,14 +52,15 @@ struct NetOptions {
 /// is not one of this machine, or can be reached by others while everybody is let in.
 void check_listener(const NetOptions& options);
 
-/// HTTP and WebSocket on one port: docs/protocol.md says what is served.
+/// HTTP and WebSocket on one port, and on those that dialects have of their own: docs/protocol.md and
+/// docs/dialects.md say what is served.
 ///
 /// One strand a connection, no locks. Everything a client can make grow has a cap: connections, header,
 /// message, queued events, time. Calls of the public functions come from one thread; ports are called from
 /// the io threads.
 class NetServer final : public ListenerPort {
  public:
-  /// Binds, and listens from start() on. Throws SetupError as check_listener, and when the port is taken.
+  /// Binds, and listens from start() on. Throws SetupError as check_listener, and when a port is taken.
   /// The ports outlive the server.
   NetServer(const NetOptions& options, GatewayPort& gateway, const StatusPort& status, UploadPort& uploads);
   /// Calls stop().
@@ -53,6 +70,8 @@ class NetServer final : public ListenerPort {
 
   /// The bound "ADDRESS:PORT", with the port that was chosen for port 0.
   [[nodiscard]] std::string address() const;
+  /// All that are bound; the first is that of address().
+  [[nodiscard]] std::vector<ListenerAddress> listeners() const;
 
   void start();
   /// From any thread.

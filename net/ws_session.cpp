@@ -17,7 +17,6 @@
 #include "net/event_queue.hpp"
 #include "net/hub.hpp"
 #include "net/text_pace.hpp"
-#include "proto/native.hpp"
 
 namespace tutti {
 namespace asio = boost::asio;
@@ -66,7 +65,6 @@ class WsSession final : public Connection, public std::enable_shared_from_this<W
  private:
   enum class State { handshake, open, closing, closed };
 
-  [[nodiscard]] bool offers_token() const;
   void configure_socket();
   void accept();
   void on_accept(const error_code& error);
@@ -85,7 +83,7 @@ class WsSession final : public Connection, public std::enable_shared_from_this<W
   void on_watch();
   void ping();
 
-  void refuse(std::string code, std::string message, CloseReason reason);
+  void report(std::string code, std::string message);
   void lose_peer();
   void on_teardown();
   void detach();
@@ -98,7 +96,6 @@ class WsSession final : public Connection, public std::enable_shared_from_this<W
   asio::steady_timer watch_timer_;
   asio::steady_timer pause_timer_;
   UpgradeRequest upgrade_;
-  proto::OutputFormat format_;
   std::unique_ptr<StreamPort> stream_;
   State state_ = State::handshake;
 
@@ -106,7 +103,9 @@ class WsSession final : public Connection, public std::enable_shared_from_this<W
   std::string text_;
   size_t message_bytes_ = 0;  // of the message being read
   int64_t credit_ = 0;
+  bool has_audio_in_text_;
   bool reading_ = false;
+  bool faulted_ = false;  // reported: what the stream says of it comes, and a close
   bool paused_ = false;
   TextPace pace_;
   Clock::time_point last_data_;
@@ -169,11 +168,6 @@ class Sink final : public SessionSink {
   std::atomic<bool> closed_{false};
 };
 
-proto::OutputFormat requested_format(std::string_view query) {
-  const auto request = proto::parse_stream_request(query);
-  return request ? request->output : proto::OutputFormat::json;
-}
-
 WsSession::WsSession(ConnectionTicket ticket, SessionSlot slot, Transport transport, UpgradeRequest upgrade)
     : ticket_(std::move(ticket)),
       slot_(std::move(slot)),
@@ -182,7 +176,7 @@ WsSession::WsSession(ConnectionTicket ticket, SessionSlot slot, Transport transp
       watch_timer_(ws_.get_executor()),
       pause_timer_(ws_.get_executor()),
       upgrade_(std::move(upgrade)),
-      format_(requested_format(upgrade_.query)),
+      has_audio_in_text_(upgrade_.session.dialect->has_audio_in_text()),
       queue_(hub_.options.max_queued_events) {}
 
 void WsSession::run() {
@@ -197,11 +191,6 @@ void WsSession::shut_down() {
     self->detach();
     self->close(CloseReason::going_away, "the server is stopping");
   });
-}
-
-bool WsSession::offers_token() const {
-  const auto offered = upgrade_.request[beast::http::field::sec_websocket_protocol];
-  return offers_token_subprotocol({offered.data(), offered.size()});
 }
 
 void WsSession::configure_socket() {
@@ -223,9 +212,11 @@ void WsSession::accept() {
   timeout.idle_timeout = websocket::stream_base::none();
   ws_.set_option(timeout);
   ws_.set_option(websocket::stream_base::decorator(
-      [name = hub_.options.server_name, token = offers_token()](websocket::response_type& response) {
+      [name = hub_.options.server_name, subprotocol = std::move(upgrade_.subprotocol),
+       headers = std::move(upgrade_.headers)](websocket::response_type& response) {
         response.set(beast::http::field::server, name);
-        if (token) response.set(beast::http::field::sec_websocket_protocol, "token");
+        if (!subprotocol.empty()) response.set(beast::http::field::sec_websocket_protocol, subprotocol);
+        for (const auto& [header, value] : headers) response.insert(header, value);
       }));
   // The cap is this session's own, which tells the client why before it closes.
   ws_.read_message_max(0);
@@ -249,13 +240,13 @@ void WsSession::on_accept(const error_code& error) {
   last_data_ = Clock::now();
   next_ping_ = last_data_ + hub_.options.ping_interval;
   watch();
-  stream_ = hub_.gateway.open_stream(std::move(upgrade_.query),
+  stream_ = hub_.gateway.open_stream(std::move(upgrade_.session),
                                      std::make_shared<Sink>(ticket_.shared_hub(), ws_.get_executor(),
                                                             weak_from_this(), std::move(upgrade_.client)));
 }
 
 void WsSession::read() {
-  if (state_ != State::open || reading_ || paused_ || credit_ <= 0) return;
+  if (state_ != State::open || reading_ || paused_ || faulted_ || credit_ <= 0) return;
   reading_ = true;
   const auto most = static_cast<size_t>(std::min<int64_t>(credit_, read_slice_bytes));
   ws_.async_read_some(
@@ -269,14 +260,14 @@ void WsSession::on_read(const error_code& error, size_t bytes) {
   // While closing, what still comes in is discarded and the close ends the session.
   if (state_ != State::open) return;
   if (error) return lose_peer();
+  if (faulted_) return;
   last_data_ = Clock::now();
   message_bytes_ += bytes;
   if (message_bytes_ > hub_.options.max_message_bytes) {
     ++hub_.stats.oversized_messages;
-    return refuse("message_too_long",
+    return report("message_too_long",
                   fmt::format("a message may have {} bytes; send the audio in shorter ones",
-                              hub_.options.max_message_bytes),
-                  CloseReason::too_big);
+                              hub_.options.max_message_bytes));
   }
   if (ws_.got_binary()) {
     on_audio(bytes);
@@ -288,21 +279,30 @@ void WsSession::on_read(const error_code& error, size_t bytes) {
 }
 
 void WsSession::on_audio(size_t bytes) {
-  if (bytes == 0) return;
+  const bool ends_message = ws_.is_message_done();
+  if (bytes == 0 && !ends_message) return;
   credit_ -= static_cast<int64_t>(bytes);
   hub_.stats.audio_bytes += static_cast<int64_t>(bytes);
   if (credit_ <= 0) ++hub_.stats.read_stalls;
-  if (stream_) stream_->on_audio({buffer_.begin(), buffer_.begin() + static_cast<std::ptrdiff_t>(bytes)});
+  if (stream_)
+    stream_->on_audio({buffer_.begin(), buffer_.begin() + static_cast<std::ptrdiff_t>(bytes)}, ends_message);
 }
 
 void WsSession::on_text(size_t bytes) {
   text_.append(reinterpret_cast<const char*>(buffer_.data()), bytes);
   if (!ws_.is_message_done()) return;
   ++hub_.stats.text_messages;
+  if (has_audio_in_text_) {
+    // At its end: a message may be longer than the credit, and has no effect before.
+    const auto size = static_cast<int64_t>(text_.size());
+    credit_ -= size;
+    hub_.stats.audio_bytes += size;
+    if (credit_ <= 0) ++hub_.stats.read_stalls;
+  } else if (const auto pause = pace_.note(last_data_); pause > Clock::duration::zero()) {
+    pause_reading(pause);
+  }
   if (stream_) stream_->on_text(std::move(text_));
   text_.clear();
-  const auto pause = pace_.note(last_data_);
-  if (pause > Clock::duration::zero()) pause_reading(pause);
 }
 
 void WsSession::pause_reading(Clock::duration duration) {
@@ -378,7 +378,8 @@ void WsSession::write_close() {
 /// Sleeps until the earliest of what may fall due.
 void WsSession::watch() {
   auto due = state_ == State::closing ? close_deadline_ : next_ping_;
-  if (state_ == State::open && reading_) due = std::min(due, last_data_ + hub_.options.idle_timeout);
+  if (state_ == State::open && reading_ && !faulted_)
+    due = std::min(due, last_data_ + hub_.options.idle_timeout);
   watch_timer_.expires_at(due);
   watch_timer_.async_wait([self = shared_from_this()](const error_code&) { self->on_watch(); });
 }
@@ -386,12 +387,11 @@ void WsSession::watch() {
 void WsSession::on_watch() {
   const auto now = Clock::now();
   if (state_ == State::closing && now >= close_deadline_) return finish();
-  if (state_ == State::open && reading_ && now >= last_data_ + hub_.options.idle_timeout) {
+  if (state_ == State::open && reading_ && !faulted_ && now >= last_data_ + hub_.options.idle_timeout) {
     ++hub_.stats.idle_sessions;
-    refuse("idle_timeout",
+    report("idle_timeout",
            fmt::format("no message for {} s; send {{\"type\":\"keepalive\"}} when there is no audio",
-                       std::chrono::duration<double>(hub_.options.idle_timeout).count()),
-           CloseReason::policy);
+                       std::chrono::duration<double>(hub_.options.idle_timeout).count()));
   } else if (state_ == State::open && now >= next_ping_) {
     ping();
   }
@@ -408,12 +408,12 @@ void WsSession::ping() {
   });
 }
 
-/// Ends the session from this side: the stream is let go at once, the client is told.
-void WsSession::refuse(std::string code, std::string message, CloseReason reason) {
-  detach();
-  const proto::ErrorEvent event{{std::move(code), message}, true};
-  send(proto::write_event(event, format_), false);
-  close(reason, message);
+/// Ends the session from this side: its stream knows how the client is told, and closes.
+void WsSession::report(std::string code, std::string message) {
+  faulted_ = true;
+  if (const auto stream = std::exchange(stream_, nullptr)) {
+    stream->on_fault({std::move(code), std::move(message)});
+  }
 }
 
 void WsSession::lose_peer() {

@@ -4,6 +4,7 @@
 #include <boost/beast/http/message.hpp>
 #include <string>
 
+#include "actors/ports.hpp"
 #include "net/connection.hpp"
 #include "net/session_slot.hpp"
 #include "net/transport.hpp"
@@ -13,8 +14,10 @@ namespace tutti {
 /// What a client that was let in asks for.
 struct UpgradeRequest {
   boost::beast::http::request<boost::beast::http::empty_body> request;
-  std::string query;
-  std::string client;  ///< the name of its API key
+  SessionRequest session;
+  std::string subprotocol;  ///< of the answer; empty = none
+  proto::Headers headers;   ///< added to it
+  std::string client;       ///< the name of its API key
 };
 
 /// Answers the handshake on a socket whose upgrade request has been read, then serves a stream on it.

@@ -85,8 +85,7 @@ struct Reply {
 struct Ignored {
   Error reason;
 };
-/// Who subscribes to `name` gets the events of the session's tracks, in the native dialect's JSON: for
-/// protocols that have no way back.
+/// What others call the session: for protocols that have no way back, whose results are read elsewhere.
 struct Announce {
   std::string name;
 };
@@ -95,6 +94,8 @@ struct Announce {
 struct Close {
   CloseReason code = CloseReason::normal;
   std::string message;
+  std::string error_code =
+      {};  ///< to be counted, when an error of the client's is why; one of the server's own words
 };
 
 using Action =
@@ -122,8 +123,8 @@ class Dialect {
   /// The session is open.
   virtual void on_open(Actions& /*actions*/) {}
   virtual void on_text(std::string_view message, Actions& actions) = 0;
-  /// A part of a binary message; `is_last` with its end.
-  virtual void on_binary(std::span<const std::byte> bytes, bool is_last, Actions& actions) = 0;
+  /// A part of a binary message; `ends_message` with the last.
+  virtual void on_binary(std::span<const std::byte> bytes, bool ends_message, Actions& actions) = 0;
 
   /// A track says something. ErrorEvent is always fatal here, and the track is closed; the session is not.
   virtual void on_event(int track, const ServerEvent& event, Actions& actions) = 0;
@@ -131,8 +132,8 @@ class Dialect {
   /// more comes. After the events they caused; only told when it has grown.
   virtual void on_heard(int /*track*/, int64_t /*bytes*/, Actions& /*actions*/) {}
 
-  /// How long the client may be silent: after so long without any message on_idle is called, and again after
-  /// each further time. Time in which the server did not read does not count.
+  /// How long the client may be silent, the same at all times: after so long without any message on_idle is
+  /// called, and again after each further time. Time in which the server did not read does not count.
   [[nodiscard]] virtual std::optional<std::chrono::milliseconds> idle_limit() const { return std::nullopt; }
   virtual void on_idle(Actions& /*actions*/) {}
 

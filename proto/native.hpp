@@ -6,11 +6,17 @@
 #include <variant>
 
 #include "config/result.hpp"
+#include "proto/dialect.hpp"
 #include "proto/events.hpp"
 
 namespace tutti::proto {
 
-/// The native dialect, ws://HOST/v1/stream?encoding=...: see docs/protocol.md. Pure functions, no sockets.
+// The native dialect, ws://HOST/v1/stream?encoding=...: see docs/protocol.md.
+
+/// One track, 0, for the whole session. A request that cannot be read is answered by an error event and a
+/// close, so that browsers can show why.
+[[nodiscard]] Acceptance accept_native(const Handshake& handshake);
+
 enum class OutputFormat : uint8_t { json, text };
 
 struct NativeRequest : StreamRequest {

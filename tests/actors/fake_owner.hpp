@@ -22,6 +22,7 @@ struct OwnerLog {
   int64_t unconsumed = 0;
   int64_t most_unconsumed = 0;
   std::vector<int64_t> finalized_at;  // samples fed before each finalize
+  std::vector<int64_t> reset_at;      // and each reset
   int finished = 0;
   std::vector<StreamKey> released;
 };
@@ -57,7 +58,7 @@ inline GpuOwner::behavior_type fake_owner(GpuOwner::pointer self, std::shared_pt
         log->finalized_at.push_back(static_cast<int64_t>(log->samples.size()));
       },
       [log](finish_atom, const SegmentCommand&) { ++log->finished; },
-      [](reset_atom, StreamKey) {},
+      [log](reset_atom, StreamKey) { log->reset_at.push_back(static_cast<int64_t>(log->samples.size())); },
       [](wake_atom) {},
       [log](release_atom, StreamKey key) { log->released.push_back(key); },
       [](tick_atom) {},

@@ -41,7 +41,7 @@ TEST_F(PlacementTest, ChoosesTheOwnerWithTheMostFreePlaces) {
 TEST_F(PlacementTest, SpreadsStreamsThatArriveTogether) {
   start({4, 4});
   std::vector<Session> sessions(4);
-  for (Session& session : sessions) session.port = bridge->open_stream("", session.sink);
+  for (Session& session : sessions) session.port = bridge->open_stream(native_session(""), session.sink);
   system.run();
   EXPECT_EQ(logs[0]->admitted, 2);
   EXPECT_EQ(logs[1]->admitted, 2);

@@ -17,17 +17,21 @@ using testing::HasSubstr;
 
 using Heard = std::vector<Update>;
 
+constexpr int the_tag = 7;
+
 /// A stream actor that only listens.
 StreamActor::behavior_type listener(std::shared_ptr<Heard> heard) {
   return {
       [](audio_atom, const AudioBytes&) {},
-      [](text_atom, const std::string&) {},
+      [](text_atom, const TextMessage&) {},
       [](closed_atom) {},
-      [](overrun_atom) {},
+      [](fault_atom, const Error&) {},
       [heard](update_atom, const StreamUpdates& message) {
+        EXPECT_EQ(message.tag, the_tag);
         const auto& updates = message.updates->items;
         heard->insert(heard->end(), updates.begin(), updates.end());
       },
+      [](idle_atom) {},
       [](drain_atom) {},
       [](stop_atom) {},
   };
@@ -53,7 +57,9 @@ class GpuOwnerTest : public testing::Test {
 
   StreamContext admit(const StreamOptions& options = {}) {
     streams.push_back(system->spawn(listener, heard));
-    const auto admission = ask<Admission>(admit_atom_v, options, streams.back());
+    StreamOptions tagged = options;
+    tagged.tag = the_tag;
+    const auto admission = ask<Admission>(admit_atom_v, tagged, streams.back());
     return std::move(*admission.value());
   }
 
@@ -78,6 +84,7 @@ TEST_F(GpuOwnerTest, SaysWhatItRecognizesWith) {
   EXPECT_EQ(started->model, "tutti-en-mini");
   EXPECT_EQ(started->sample_rate, 16000);
   EXPECT_EQ(started->chunk_ms, 640);
+  EXPECT_EQ(started->window_samples, 10960);
   EXPECT_EQ(started->max_streams, EngineConfig{}.max_streams);
 }
 

@@ -9,6 +9,7 @@
 
 #include "actors/metrics.hpp"
 #include "config/result.hpp"
+#include "tests/actors/native_session.hpp"
 #include "tests/actors/recording_sink.hpp"
 #include "tests/engine/engine_fixture.hpp"
 
@@ -29,7 +30,8 @@ std::vector<std::byte> pcm(const std::vector<float>& samples) {
 /// A session that sends what its credit allows, like one whose socket is read no further.
 class Client {
  public:
-  Client(GatewayPort& gateway, const std::string& query) : port_(gateway.open_stream(query, sink_)) {}
+  Client(GatewayPort& gateway, const std::string& query)
+      : port_(gateway.open_stream(native_session(query), sink_)) {}
 
   void send(std::span<const std::byte> bytes) {
     while (!bytes.empty()) {

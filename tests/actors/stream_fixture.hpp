@@ -12,6 +12,7 @@
 #include "actors/metrics.hpp"
 #include "actors/placement.hpp"
 #include "tests/actors/fake_owner.hpp"
+#include "tests/actors/native_session.hpp"
 #include "tests/actors/recording_sink.hpp"
 #include "tests/actors/test_system.hpp"
 
@@ -56,7 +57,7 @@ class ActorTest : public testing::Test {
 
   Session open(const std::string& query = "") {
     Session session;
-    session.port = bridge->open_stream(query, session.sink);
+    session.port = bridge->open_stream(native_session(query), session.sink);
     system.run();
     return session;
   }

@@ -237,7 +237,7 @@ TEST_F(StreamTest, IgnoresControlMessagesAfterEof) {
 
 TEST_F(StreamTest, ActsOnCommandsThatCameBeforeItsPlace) {
   Session session;
-  session.port = bridge->open_stream("", session.sink);
+  session.port = bridge->open_stream(native_session(""), session.sink);
   session.port->on_text(R"({"type":"eof"})");
   system.run();
   EXPECT_EQ(log().finished, 1);
@@ -318,7 +318,7 @@ TEST_F(StreamTest, ReleasesItsPlaceWhenThePortIsDestroyed) {
 
 TEST_F(StreamTest, ReleasesAPlaceItNoLongerNeedsOnArrival) {
   Session session;
-  session.port = bridge->open_stream("", session.sink);
+  session.port = bridge->open_stream(native_session(""), session.sink);
   session.port->on_closed();
   system.run();
   EXPECT_EQ(log().released.size(), static_cast<size_t>(log().admitted));

@@ -9,6 +9,7 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "actors/ports.hpp"
@@ -24,11 +25,13 @@ inline uint64_t hash_bytes(const void* data, size_t size, uint64_t hash = 146959
 
 /// What a test sees of one stream, from its own thread.
 struct StreamProbe {
-  std::string query;
+  SessionRequest request;
+  proto::StreamRequest asked;  // of its first track
   std::shared_ptr<SessionSink> sink;
   std::atomic<int64_t> audio_bytes{0};
   std::atomic<int64_t> largest_slice{0};
   std::atomic<uint64_t> audio_hash{hash_bytes(nullptr, 0)};
+  std::atomic<int> audio_messages{0};
   std::atomic<int> texts{0};
   std::atomic<int> closed{0};
 };
@@ -36,10 +39,16 @@ struct StreamProbe {
 /// Answers each text with "echo TEXT"; everything else is up to the test, through the probe.
 class FakeGateway final : public GatewayPort {
  public:
-  std::unique_ptr<StreamPort> open_stream(std::string query, std::shared_ptr<SessionSink> sink) override {
+  std::unique_ptr<StreamPort> open_stream(SessionRequest request,
+                                          std::shared_ptr<SessionSink> sink) override {
     auto probe = std::make_shared<StreamProbe>();
-    probe->query = std::move(query);
+    probe->request = std::move(request);
     probe->sink = std::move(sink);
+    proto::Actions actions;
+    probe->request.dialect->on_open(actions);
+    if (const auto* open = actions.empty() ? nullptr : std::get_if<proto::OpenTrack>(&actions.front())) {
+      probe->asked = open->request;
+    }
     if (initial_credit > 0) probe->sink->grant(initial_credit);
     opened_.at(open_count_++).set_value(probe);
     return std::make_unique<Stream>(probe);
@@ -60,7 +69,8 @@ class FakeGateway final : public GatewayPort {
   class Stream final : public StreamPort {
    public:
     explicit Stream(std::shared_ptr<StreamProbe> probe) : probe_(std::move(probe)) {}
-    void on_audio(std::vector<std::byte> bytes) override {
+    void on_audio(std::vector<std::byte> bytes, bool ends_message) override {
+      if (ends_message) ++probe_->audio_messages;
       probe_->audio_hash = hash_bytes(bytes.data(), bytes.size(), probe_->audio_hash);
       const auto size = static_cast<int64_t>(bytes.size());
       if (size > probe_->largest_slice) probe_->largest_slice = size;
@@ -69,6 +79,15 @@ class FakeGateway final : public GatewayPort {
     void on_text(std::string message) override {
       ++probe_->texts;
       probe_->sink->send("echo " + message, false);
+    }
+    void on_fault(Error error) override {
+      ++probe_->closed;
+      proto::Actions actions;
+      probe_->request.dialect->on_fault(error, actions);
+      for (const proto::Action& action : actions) {
+        if (const auto* reply = std::get_if<proto::Reply>(&action)) probe_->sink->send(reply->text, false);
+      }
+      probe_->sink->close(proto::close_reason(error.code), error.message);
     }
     void on_closed() override { ++probe_->closed; }
 

@@ -82,11 +82,11 @@ TEST_F(TlsServer, CarriesAWebSocketInBothDirectionsToItsClose) {
   TestServer test(options());
   TlsClient client = connect(test);
   client.send(
-      "GET /v1/stream?a=b HTTP/1.1\r\nHost: t\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+      "GET /v1/stream?encoding=mulaw HTTP/1.1\r\nHost: t\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
       "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n");
   EXPECT_THAT(client.read_until("\r\n\r\n"), StartsWith("HTTP/1.1 101 "));
   const auto stream = test.gateway.next();
-  EXPECT_EQ(stream->query, "a=b");
+  EXPECT_EQ(stream->asked.format.encoding, Encoding::mulaw);
   // More than a record holds.
   client.send(TestClient::frame(TestClient::binary, std::string(100000, 'x')));
   EXPECT_TRUE(eventually([&] { return stream->audio_bytes == 100000; }));

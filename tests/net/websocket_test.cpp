@@ -46,10 +46,11 @@ std::string random_audio(size_t bytes) {
   return audio;
 }
 
-TEST(WebSocket, HandsTheQueryToTheGateway) {
+TEST(WebSocket, HandsTheQueryToTheDialect) {
   TestSession test({}, 0, "/v1/stream?encoding=mulaw&x=%20");
   EXPECT_EQ(test.status_of_upgrade, 101);
-  EXPECT_EQ(test.probe->query, "encoding=mulaw&x=%20");
+  EXPECT_EQ(test.probe->request.dialect_name, "native");
+  EXPECT_EQ(test.probe->asked.format.encoding, Encoding::mulaw);
 }
 
 TEST(WebSocket, ForwardsAudioUnchangedHoweverItIsSplit) {

@@ -1,0 +1,263 @@
+#include "actors/conversation.hpp"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+namespace tutti {
+
+struct Conversation::Cost {
+  Cost(Conversation& conversation, int64_t message_bytes, bool command)
+      : session(conversation), bytes(message_bytes), is_command(command) {}
+  Cost(const Cost&) = delete;
+  Cost& operator=(const Cost&) = delete;
+  ~Cost() {
+    if (is_command) --session.setup_.inbox->control_messages;
+    session.give_back(bytes);
+  }
+
+  Conversation& session;
+  int64_t bytes;
+  bool is_command;
+};
+
+Conversation::Conversation(StreamSetup setup, Places places)
+    : setup_(std::move(setup)), places_(std::move(places)), last_message_(Clock::now()) {
+  setup_.metrics->session_opened(setup_.dialect_name);
+}
+
+Conversation::~Conversation() {
+  ended_ = true;
+  setup_.metrics->session_closed(setup_.dialect_name, failed_);
+}
+
+template <class Call>
+void Conversation::converse(const std::shared_ptr<Cost>& cost, Call call) {
+  if (ended_) return;
+  proto::Actions actions;
+  call(actions);
+  for (proto::Action& action : actions) steps_.push_back({std::move(action), cost});
+  // What a step causes is another call of the dialect, and its steps follow those that wait.
+  if (std::exchange(performing_, true)) return;
+  while (!steps_.empty() && !ended_) {
+    const Step step = std::move(steps_.front());
+    steps_.pop_front();
+    std::visit([&](const auto& action) { perform(action, step.cost); }, step.action);
+  }
+  steps_.clear();
+  performing_ = false;
+}
+
+void Conversation::open() {
+  converse(nullptr, [this](proto::Actions& actions) { setup_.dialect->on_open(actions); });
+  // A session that says later what it wants must be read until then.
+  if (!ended_ && tracks_.empty()) give_back(opening_credit_bytes);
+  sweep();
+}
+
+void Conversation::on_admission(int tag, const Admission& admission) {
+  const auto track =
+      std::ranges::find_if(tracks_, [tag](const std::unique_ptr<Track>& each) { return each->tag == tag; });
+  if (track == tracks_.end()) return;
+  if (admission) {
+    const std::string_view client = setup_.sink->client();
+    spdlog::info("{}: {} track {} opened{}{}", setup_.session, setup_.dialect_name, (*track)->stream.track(),
+                 client.empty() ? "" : " with the key of ", client);
+    (*track)->stream.open(std::move(**admission));
+  } else {
+    (*track)->stream.refuse(admission.error());
+  }
+  sweep();
+}
+
+void Conversation::on_audio(const AudioBytes& audio) {
+  note_message(audio.arrival);
+  --setup_.inbox->audio_messages;
+  const std::vector<std::byte>& bytes = audio.bytes->items;
+  const auto cost = std::make_shared<Cost>(*this, static_cast<int64_t>(bytes.size()), false);
+  converse(cost,
+           [&](proto::Actions& actions) { setup_.dialect->on_binary(bytes, audio.ends_message, actions); });
+  sweep();
+}
+
+void Conversation::on_text(const TextMessage& message) {
+  note_message(message.arrival);
+  const bool is_audio = setup_.dialect->has_audio_in_text();
+  if (is_audio) --setup_.inbox->audio_messages;
+  const auto bytes = is_audio ? static_cast<int64_t>(message.text.size()) : 0;
+  const auto cost = std::make_shared<Cost>(*this, bytes, !is_audio);
+  converse(cost, [&](proto::Actions& actions) { setup_.dialect->on_text(message.text, actions); });
+  sweep();
+}
+
+void Conversation::note_message(Clock::time_point arrival) {
+  last_message_ = std::max(last_message_, arrival);
+  setup_.metrics->stream_mailbox(setup_.inbox->audio_messages + setup_.inbox->control_messages);
+}
+
+void Conversation::on_updates(int tag, std::span<const Update> updates) {
+  const auto track =
+      std::ranges::find_if(tracks_, [tag](const std::unique_ptr<Track>& each) { return each->tag == tag; });
+  if (track != tracks_.end()) (*track)->stream.on_updates(updates);
+  sweep();
+}
+
+void Conversation::on_owner_lost(const caf::actor_addr& owner) {
+  // By index: an event may open another track.
+  for (size_t i = 0; i < tracks_.size(); ++i) {
+    RecognitionStream& stream = tracks_[i]->stream;
+    if (stream.is_on(owner)) stream.fail({"owner_lost", "the device of this stream failed; connect again"});
+  }
+  sweep();
+}
+
+void Conversation::drain() {
+  draining_ = true;
+  for (size_t i = 0; i < tracks_.size(); ++i) tracks_[i]->stream.finish(Clock::now(), nullptr);
+  sweep();
+}
+
+void Conversation::fault(const Error& error) {
+  if (ended_) return;
+  failed_ = true;
+  spdlog::info("{}: ended, {}: {}", setup_.session, error.code, error.message);
+  setup_.metrics->error(error.code);
+  converse(nullptr, [&](proto::Actions& actions) {
+    setup_.dialect->on_fault(error, actions);
+    actions.emplace_back(proto::Close{proto::close_reason(error.code), error.message});
+  });
+}
+
+std::optional<Clock::time_point> Conversation::check_idle(Clock::time_point now) {
+  const auto limit = setup_.dialect->idle_limit();
+  if (!limit || ended_) return std::nullopt;
+  // Who is not read cannot be heard.
+  if (setup_.inbox->credit_bytes <= 0) last_message_ = now;
+  if (now - last_message_ >= *limit) {
+    last_message_ = now;
+    converse(nullptr, [this](proto::Actions& actions) { setup_.dialect->on_idle(actions); });
+    sweep();
+  }
+  return last_message_ + *limit;
+}
+
+void Conversation::on_event(int track, const proto::ServerEvent& event) {
+  if (std::holds_alternative<proto::ErrorEvent>(event)) failed_ = true;
+  converse(nullptr, [&](proto::Actions& actions) { setup_.dialect->on_event(track, event, actions); });
+}
+
+void Conversation::on_heard(int track, int64_t bytes) {
+  converse(nullptr, [&](proto::Actions& actions) { setup_.dialect->on_heard(track, bytes, actions); });
+}
+
+void Conversation::give_back(int64_t bytes) {
+  owed_bytes_ += bytes;
+  if (owed_bytes_ <= 0 || ended_) return;
+  const int64_t granted = std::exchange(owed_bytes_, 0);
+  // First: the session may use it at once.
+  if (setup_.inbox->credit_bytes.fetch_add(granted) <= 0) {
+    last_message_ = std::max(last_message_, Clock::now());
+  }
+  setup_.sink->grant(granted);
+}
+
+void Conversation::perform(const proto::OpenTrack& action, const std::shared_ptr<Cost>& /*cost*/) {
+  const auto refuse = [&](std::string code, std::string message) {
+    setup_.metrics->refused(code);
+    on_event(action.track, proto::ErrorEvent{.error = {std::move(code), std::move(message)}, .fatal = true});
+  };
+  if (find(action.track) != nullptr) return;
+  if (draining_) return refuse("draining", "the server is shutting down");
+  if (open_tracks() == proto::max_tracks) {
+    return refuse("too_many_tracks", fmt::format("a session has at most {} tracks", proto::max_tracks));
+  }
+  TrackSetup setup{.track = action.track,
+                   .session = setup_.session,
+                   .request = action.request,
+                   .metrics = setup_.metrics,
+                   .credit_ms = setup_.credit_ms,
+                   .endpoint = setup_.endpoint};
+  TrackListener& listener = *this;
+  auto track = std::make_unique<Track>(next_tag_++, std::move(setup), listener);
+  StreamOptions options = track->stream.options();
+  options.tag = track->tag;
+  places_.ask(options);
+  tracks_.push_back(std::move(track));
+}
+
+void Conversation::perform(const proto::TrackAudio& action, const std::shared_ptr<Cost>& cost) {
+  RecognitionStream* const stream = find(action.track);
+  if (stream == nullptr || !stream->takes_audio()) return setup_.metrics->audio_ignored();
+  // Given back when the stream has recognized it.
+  const auto size = static_cast<int64_t>(action.bytes.size());
+  if (cost) {
+    cost->bytes -= size;
+  } else {
+    give_back(-size);
+  }
+  stream->on_audio(action.bytes, last_message_);
+}
+
+void Conversation::perform(const proto::FinalizeTrack& action, const std::shared_ptr<Cost>& cost) {
+  if (RecognitionStream* const stream = find(action.track)) stream->finalize(last_message_, cost);
+}
+
+void Conversation::perform(const proto::ResetTrack& action, const std::shared_ptr<Cost>& cost) {
+  if (RecognitionStream* const stream = find(action.track)) stream->reset(last_message_, cost);
+}
+
+void Conversation::perform(const proto::EndTrack& action, const std::shared_ptr<Cost>& cost) {
+  if (RecognitionStream* const stream = find(action.track)) stream->finish(last_message_, cost);
+}
+
+void Conversation::perform(const proto::Reply& action, const std::shared_ptr<Cost>& /*cost*/) {
+  setup_.sink->send(action.text, action.is_partial);
+}
+
+void Conversation::perform(const proto::Ignored& /*action*/, const std::shared_ptr<Cost>& /*cost*/) {
+  setup_.metrics->message_ignored();
+}
+
+void Conversation::perform(const proto::Announce& action, const std::shared_ptr<Cost>& /*cost*/) {
+  spdlog::info("{}: is {}", setup_.session, action.name);
+}
+
+void Conversation::perform(const proto::Close& action, const std::shared_ptr<Cost>& /*cost*/) {
+  ended_ = true;
+  if (!action.error_code.empty()) {
+    failed_ = true;
+    setup_.metrics->error(action.error_code);
+    if (next_tag_ == 0) setup_.metrics->refused(action.error_code);
+  }
+  if (draining_ && action.code == CloseReason::normal) {
+    setup_.sink->close(CloseReason::going_away, "the server is shutting down");
+  } else {
+    setup_.sink->close(action.code, action.message);
+  }
+}
+
+RecognitionStream* Conversation::find(int track) {
+  const auto found = std::ranges::find_if(tracks_, [track](const std::unique_ptr<Track>& each) {
+    return each->stream.track() == track && !each->stream.closed();
+  });
+  return found == tracks_.end() ? nullptr : &(*found)->stream;
+}
+
+size_t Conversation::open_tracks() const {
+  return static_cast<size_t>(std::ranges::count_if(
+      tracks_, [](const std::unique_ptr<Track>& each) { return !each->stream.closed(); }));
+}
+
+/// Not from within a track's call: it may be the one that goes.
+void Conversation::sweep() {
+  std::erase_if(tracks_, [this](const std::unique_ptr<Track>& each) {
+    if (each->stream.closed() && !ended_) places_.give_back(each->tag);
+    return each->stream.closed();
+  });
+  if (draining_ && tracks_.empty() && !ended_) perform(proto::Close{}, nullptr);
+}
+
+}  // namespace tutti
