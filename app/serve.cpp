@@ -7,6 +7,8 @@
 #include <cstdlib>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "actors/metrics.hpp"
 #include "actors/service.hpp"
@@ -73,6 +75,10 @@ void serve(const ServerConfig& config) {
   server.start();
   service.listening(server);
   spdlog::info("listening on {}", describe(network, server.address()));
+  for (const ListenerAddress& listener : server.listeners()) {
+    if (listener.root_dialect.empty()) continue;
+    spdlog::info("listening on {} for the {} dialect at /", listener.address, listener.root_dialect);
+  }
   const StopSignals signals([&service](int count) { count == 1 ? service.drain() : service.stop(); });
   service.wait();
   server.stop();
@@ -97,6 +103,16 @@ void add_config_flags(CLI::App& command, ServeOptions& options) {
     if (std::holds_alternative<SwitchField>(option.value)) {
       flag = command.add_flag_function(
           option.flag(), [note](int64_t on) { note(on > 0 ? "true" : "false"); }, help);
+    } else if (std::holds_alternative<ListField>(option.value)) {
+      flag = command
+                 .add_option_function<std::vector<std::string>>(
+                     option.flag(),
+                     [note](const std::vector<std::string>& values) {
+                       note(fmt::format("{}", fmt::join(values, ",")));
+                     },
+                     help)
+                 ->type_name("VALUE")
+                 ->allow_extra_args(false);
     } else {
       flag = command.add_option_function<std::string>(option.flag(), note, help)->type_name("VALUE");
     }

@@ -25,9 +25,36 @@ DevicePlan plan_devices(const EngineConfig& config) {
   return plan;
 }
 
+namespace {
+
+/// Of "PORT=DIALECT" each; that the port is one the configuration has checked.
+std::vector<DialectPort> dialect_ports(const std::vector<std::string>& settings) {
+  std::vector<DialectPort> ports;
+  for (const std::string& setting : settings) {
+    const size_t equals = setting.find('=');
+    const std::string name = setting.substr(equals + 1);
+    const proto::DialectEntry* const dialect = proto::find_dialect(name);
+    if (dialect == nullptr) {
+      std::vector<std::string> known;
+      for (const proto::DialectEntry& each : proto::dialects()) {
+        known.push_back(each.usual_port == 0 ? std::string(each.name)
+                                             : fmt::format("{} (usually {})", each.name, each.usual_port));
+      }
+      throw SetupError(fmt::format("server.dialect_at has \"{}\", but there is no dialect {}; there are {}",
+                                   setting, name, fmt::join(known, ", ")));
+    }
+    ports.push_back(
+        {.port = static_cast<uint16_t>(std::stoi(setting.substr(0, equals))), .dialect = dialect});
+  }
+  return ports;
+}
+
+}  // namespace
+
 NetOptions plan_network(const ServerConfig& config, const ThreadPlan& threads) {
   NetOptions options;
   options.bind = config.bind;
+  options.dialect_ports = dialect_ports(config.dialect_at);
   options.io_threads = threads.io_threads;
   options.max_sessions = config.max_sessions;
   options.max_message_bytes = static_cast<size_t>(config.max_message_bytes);

@@ -4,7 +4,9 @@
 
 #include <map>
 #include <sstream>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "config/options.hpp"
 #include "config/result.hpp"
@@ -107,6 +109,7 @@ class Loader {
   }
 
   void set_node(const ConfigOption& option, const toml::node& node, const std::string& place) {
+    if (std::holds_alternative<ListField>(option.value)) return set_array(option, node, place);
     const bool is_whole = std::holds_alternative<WholeNumberField>(option.value);
     const bool is_weight = std::holds_alternative<WeightField>(option.value);
     const bool is_switch = std::holds_alternative<SwitchField>(option.value);
@@ -123,6 +126,21 @@ class Loader {
                           : is_switch ? option.set_switch(config_, **node.as_boolean())
                                       : option.set_text(config_, **node.as_string());
     if (!accepted) refuse(option.name, print(node), place, option.accepted());
+    sources_[option.name] = place;
+  }
+
+  void set_array(const ConfigOption& option, const toml::node& node, const std::string& place) {
+    const toml::array* const array = node.as_array();
+    if (array == nullptr) {
+      refuse(option.name, print(node), place,
+             fmt::format("an array of {}, not {}", option.accepted(), describe(node.type())));
+    }
+    std::vector<std::string> items;
+    for (const toml::node& item : *array) {
+      if (!item.is_string()) refuse(option.name, print(node), place, option.accepted());
+      items.push_back(**item.as_string());
+    }
+    if (!option.set_list(config_, items)) refuse(option.name, print(node), place, option.accepted());
     sources_[option.name] = place;
   }
 

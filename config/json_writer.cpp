@@ -110,6 +110,12 @@ JsonWriter& JsonWriter::integer(int64_t value) {
   return *this;
 }
 
+JsonWriter& JsonWriter::boolean(bool value) {
+  separate();
+  out_ += value ? "true" : "false";
+  return *this;
+}
+
 JsonWriter& JsonWriter::null() {
   separate();
   out_ += "null";

@@ -25,6 +25,7 @@ class JsonWriter {
   /// Control characters are escaped; each byte that is not UTF-8 becomes U+FFFD.
   JsonWriter& string(std::string_view value);
   JsonWriter& integer(int64_t value);
+  JsonWriter& boolean(bool value);
   JsonWriter& null();
   /// Two decimals, or three where the third is not 0, whatever the locale: 0.32, 1.285. JSON has no NaN or
   /// infinity: those are written as 0.00.

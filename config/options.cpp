@@ -50,6 +50,15 @@ bool is_address(std::string_view text) {
   return bracketed || (!host.empty() && host.find_first_of(":[] ") == std::string_view::npos);
 }
 
+bool is_dialect_port(std::string_view text) {
+  const size_t equals = text.find('=');
+  if (equals == std::string_view::npos || !parse_number<uint16_t>(text.substr(0, equals))) return false;
+  const std::string_view name = text.substr(equals + 1);
+  return !name.empty() && std::ranges::all_of(name, [](unsigned char c) {
+    return std::islower(c) != 0 || std::isdigit(c) != 0 || c == '_' || c == '-';
+  });
+}
+
 bool is_device(std::string_view text) {
   constexpr std::string_view cuda = "cuda:";
   if (text.starts_with(cuda)) return parse_number<uint8_t>(text.substr(cuda.size())).has_value();
@@ -67,6 +76,8 @@ constexpr int no_limit = std::numeric_limits<int>::max();
 constexpr ConfigOption table[] = {
     {"server.bind", "Address and port to listen on.",
      TextField{member<&ServerConfig::bind>, is_address, "HOST:PORT, such as 127.0.0.1:8080 or [::]:8080"}},
+    {"server.dialect_at", "Ports that dialects have of their own, where their clients expect them.",
+     ListField{member<&ServerConfig::dialect_at>, is_dialect_port, "PORT=DIALECT, such as 2700=vosk"}},
     {"server.api_keys_file", "Who is let in, as `tutti keygen` writes it; empty is everybody.",
      TextField{member<&ServerConfig::api_keys_file>, is_anything, "a file"}},
     {"server.insecure", "Let everybody in, also on an address that others can reach.",
@@ -179,6 +190,19 @@ size_t edit_distance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
+/// "a, b" is two items, "" is none.
+std::vector<std::string> split_list(std::string_view text) {
+  std::vector<std::string> items;
+  while (!text.empty()) {
+    std::string_view item = text.substr(0, text.find(','));
+    text.remove_prefix(std::min(item.size() + 1, text.size()));
+    const size_t begin = std::min(item.find_first_not_of(' '), item.size());
+    item = item.substr(begin, item.find_last_not_of(' ') + 1 - begin);
+    items.emplace_back(item);
+  }
+  return items;
+}
+
 std::string quoted(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
@@ -218,6 +242,7 @@ std::string ConfigOption::accepted() const {
             return fmt::format("{}{}", f.choices.size() > 1 ? "one of " : "", fmt::join(f.choices, ", "));
           },
           [](const TextField& f) { return std::string(f.accepted); },
+          [](const ListField& f) { return fmt::format("any number of {}", f.accepted); },
       },
       value);
 }
@@ -229,6 +254,11 @@ std::string ConfigOption::to_toml(const ServerConfig& config) const {
                         [&](const WholeNumberField& f) { return std::to_string(f.field(copy)); },
                         [&](const WeightField& f) { return fmt::format("{}", f.field(copy)); },
                         [&](const SwitchField& f) { return std::string(f.field(copy) ? "true" : "false"); },
+                        [&](const ListField& f) {
+                          std::vector<std::string> items;
+                          for (const std::string& item : f.field(copy)) items.push_back(quoted(item));
+                          return fmt::format("[{}]", fmt::join(items, ", "));
+                        },
                         [&](const auto& f) { return quoted(f.field(copy)); },
                     },
                     value);
@@ -260,6 +290,7 @@ bool ConfigOption::set_text(ServerConfig& config, std::string_view text) const {
                         [](const WholeNumberField&) { return false; },
                         [](const WeightField&) { return false; },
                         [](const SwitchField&) { return false; },
+                        [](const ListField&) { return false; },
                         [&](const ChoiceField& f) {
                           if (std::ranges::find(f.choices, text) == f.choices.end()) return false;
                           f.field(config) = text;
@@ -274,6 +305,13 @@ bool ConfigOption::set_text(ServerConfig& config, std::string_view text) const {
                     value);
 }
 
+bool ConfigOption::set_list(ServerConfig& config, const std::vector<std::string>& items) const {
+  const auto* f = std::get_if<ListField>(&value);
+  if (f == nullptr || !std::ranges::all_of(items, f->accepts)) return false;
+  f->field(config) = items;
+  return true;
+}
+
 bool ConfigOption::parse(ServerConfig& config, std::string_view spelled) const {
   if (std::holds_alternative<SwitchField>(value)) {
     return (spelled == "true" || spelled == "false") && set_switch(config, spelled == "true");
@@ -282,6 +320,7 @@ bool ConfigOption::parse(ServerConfig& config, std::string_view spelled) const {
     const auto weight = parse_number<double>(spelled);
     return weight && set_weight(config, *weight);
   }
+  if (std::holds_alternative<ListField>(value)) return set_list(config, split_list(spelled));
   if (!std::holds_alternative<WholeNumberField>(value)) return set_text(config, spelled);
   const auto number = parse_number<int64_t>(spelled);
   return number && set_number(config, *number);

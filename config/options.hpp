@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 #include <variant>
+#include <vector>
 
 #include "config/server_config.hpp"
 
@@ -41,11 +42,18 @@ struct TextField {
   std::string_view accepted;
 };
 
+/// Any number of texts, each of which `accepts`; in one string they are separated by commas.
+struct ListField {
+  std::vector<std::string>& (*field)(ServerConfig&);
+  bool (*accepts)(std::string_view);
+  std::string_view accepted;
+};
+
 /// One thing `tutti serve` can be told, under all its names.
 struct ConfigOption {
   std::string_view name;  ///< in the configuration file: "engine.max_streams"
   std::string_view help;  ///< one line
-  std::variant<WholeNumberField, WeightField, SwitchField, ChoiceField, TextField> value;
+  std::variant<WholeNumberField, WeightField, SwitchField, ChoiceField, TextField, ListField> value;
 
   /// "TUTTI_ENGINE_MAX_STREAMS"
   [[nodiscard]] std::string environment() const;
@@ -62,8 +70,9 @@ struct ConfigOption {
   [[nodiscard]] bool set_weight(ServerConfig& config, double weight) const;
   [[nodiscard]] bool set_switch(ServerConfig& config, bool on) const;
   [[nodiscard]] bool set_text(ServerConfig& config, std::string_view text) const;
-  /// A number, true or false, or text, whichever the option is, as a flag or an environment variable spells
-  /// it.
+  [[nodiscard]] bool set_list(ServerConfig& config, const std::vector<std::string>& items) const;
+  /// A number, true or false, text or a list, whichever the option is, as a flag or an environment variable
+  /// spells it.
   [[nodiscard]] bool parse(ServerConfig& config, std::string_view spelled) const;
 };
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "config/engine_config.hpp"
 
@@ -9,7 +10,8 @@ namespace tutti {
 /// Everything `tutti serve` can be told.
 struct ServerConfig {
   std::string bind = "127.0.0.1:8080";
-  std::string model;  ///< checkpoint directory; empty = the bundled model
+  std::vector<std::string> dialect_at;  ///< "PORT=DIALECT": ports that dialects have of their own
+  std::string model;                    ///< checkpoint directory; empty = the bundled model
   EngineConfig engine;
   int credit_ms = 4000;             ///< audio a session may have unacknowledged before its socket is not read
   int max_message_bytes = 1 << 20;  ///< a longer WebSocket message ends its session

@@ -142,6 +142,23 @@ TEST_F(LoadConfig, AWeightMayBeWrittenWithOrWithoutDecimals) {
       "engine.ctc_weight = '0.5' (from $FILE:1): expected -1, or a number from 0 to 100, not a string");
 }
 
+TEST_F(LoadConfig, AListIsAnArrayInTheFileAndSeparatedByCommasElsewhere) {
+  write_file("[server]\ndialect_at = [\"2700=vosk\", \"6006=sherpa\"]\n");
+  EXPECT_THAT(load().dialect_at, ::testing::ElementsAre("2700=vosk", "6006=sherpa"));
+  variables_ = {{"TUTTI_SERVER_DIALECT_AT", "1=a,2=b"}};
+  EXPECT_THAT(load().dialect_at, ::testing::ElementsAre("1=a", "2=b"));
+  variables_.clear();
+  write_file("[server]\ndialect_at = \"2700=vosk\"\n");
+  expect_refusal(
+      "server.dialect_at = '2700=vosk' (from $FILE:2): expected an array of any number of PORT=DIALECT, such "
+      "as "
+      "2700=vosk, not a string");
+  write_file("[server]\ndialect_at = [\"vosk\"]\n");
+  expect_refusal(
+      "server.dialect_at = [ 'vosk' ] (from $FILE:2): expected any number of PORT=DIALECT, such as "
+      "2700=vosk");
+}
+
 TEST_F(LoadConfig, ACertificateNeedsItsKeyAndTheKeyACertificate) {
   write_file("server.tls_certificate = \"c.pem\"\n");
   expect_refusal(
