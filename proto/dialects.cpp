@@ -3,12 +3,18 @@
 #include <algorithm>
 
 #include "proto/native.hpp"
+#include "proto/sherpa.hpp"
+#include "proto/vosk.hpp"
+#include "proto/wenet.hpp"
 
 namespace tutti::proto {
 namespace {
 
 constexpr DialectEntry table[] = {
     {.name = "native", .path = "/v1/stream", .usual_port = 0, .accept = accept_native},
+    {.name = "vosk", .path = "/vosk", .usual_port = 2700, .accept = accept_vosk},
+    {.name = "wenet", .path = "/wenet", .usual_port = 10086, .accept = accept_wenet},
+    {.name = "sherpa", .path = "/sherpa", .usual_port = 6006, .accept = accept_sherpa},
 };
 
 const DialectEntry* entry_or_null(const DialectEntry* found) {
