@@ -3,34 +3,20 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <optional>
 
 #include "audio/resampler.hpp"
+#include "proto/json_message.hpp"
 #include "proto/native.hpp"
+#include "proto/parameter.hpp"
 #include "proto/query.hpp"
 
 namespace tutti::proto {
 namespace {
 
-// A control message is a few dozen bytes; the limits leave room for fields of other clients and bound what
+// A control message is a few dozen bytes; the limit leaves room for fields of other clients and bounds what
 // one costs to parse.
 constexpr size_t max_control_message_bytes = 64 * 1024;
-constexpr size_t max_control_message_depth = 16;
-
-/// A value as a message shows it: quoted, and cut so that a client's error stays one line.
-std::string shown(std::string_view value) {
-  constexpr size_t longest = 40;
-  if (value.size() <= longest) return fmt::format("\"{}\"", value);
-  return fmt::format("\"{}...\"", value.substr(0, longest));
-}
-
-std::optional<int> parse_int(std::string_view text) {
-  int value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
 
 Result<void> read_encoding(const std::string& value, NativeRequest& request) {
   const auto encoding = parse_encoding(value);
@@ -76,13 +62,11 @@ Result<void> read_channel(const std::string& value, NativeRequest& request) {
 }
 
 Result<void> read_flag(std::string_view name, const std::string& value, bool& flag) {
-  if (value == "true" || value == "1") {
-    flag = true;
-  } else if (value == "false" || value == "0") {
-    flag = false;
-  } else {
+  const auto given = parse_flag(value);
+  if (!given) {
     return fail("bad_parameter", fmt::format("{} is {}; accepted are true and false", name, shown(value)));
   }
+  flag = *given;
   return {};
 }
 
@@ -207,22 +191,9 @@ Result<NativeRequest> parse_stream_request(std::string_view query) {
 }
 
 Result<ClientEvent> parse_client_message(std::string_view text) {
-  if (text.size() > max_control_message_bytes) {
-    return fail("bad_message", fmt::format("the message has {} bytes; a control message has at most {}",
-                                           text.size(), max_control_message_bytes));
-  }
-  simdjson::dom::parser parser(max_control_message_bytes);
-  simdjson::dom::element document;
-  auto error = parser.allocate(std::max<size_t>(text.size(), 1), max_control_message_depth);
-  if (error == simdjson::SUCCESS) error = parser.parse(text.data(), text.size()).get(document);
-  if (error != simdjson::SUCCESS) {
-    return fail("bad_json", fmt::format("the message is not JSON: {}", simdjson::error_message(error)));
-  }
-  simdjson::dom::object object;
-  if (document.get_object().get(object) != simdjson::SUCCESS) {
-    return fail("bad_json", "the message is JSON but not an object; accepted is {\"type\":...}");
-  }
-  const auto type = message_type(object);
+  const auto message = JsonMessage::parse(text, max_control_message_bytes);
+  if (!message) return tl::unexpected(message.error());
+  const auto type = message_type(message->object());
   if (!type) return tl::unexpected(type.error());
   if (*type == "finalize") return Finalize{};
   if (*type == "eof") return Eof{};
