@@ -57,8 +57,9 @@ struct OpenTrack {
   int track = 0;
   StreamRequest request;
 };
-/// Audio in the format of the track's request; a sample may be split between two of them. All the bytes of
-/// one message's audio must not be more than the message's own.
+/// Audio in the format of the track's request; a sample may be split between two of them. What is more than
+/// the message brought, such as silence for what was lost on the way, is owed: the client is read again when
+/// it has been heard.
 struct TrackAudio {
   int track = 0;
   std::vector<std::byte> bytes;
