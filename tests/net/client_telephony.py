@@ -1,0 +1,212 @@
+"""Drives the real program as telephone systems do: Twilio, Genesys AudioHook, jambonz and Asterisk. The environment
+is that of client_websockets.py."""
+import asyncio
+import base64
+import json
+import unittest
+import uuid
+
+import websockets
+
+from client_websockets import AsyncTest, Server, load_clips, receive_messages
+
+RATE = 16000
+SESSION = str(uuid.UUID("e160e428-53b2-487c-977d-96989bf5c99d"))
+
+
+def frames(audio, size=640):
+    return [audio[at : at + size] for at in range(0, len(audio), size)]
+
+
+def interleave(left, right):
+    """Two channels of 16-bit samples, the shorter one with silence behind it."""
+    size = max(len(left), len(right))
+    both = bytearray(2 * size)
+    for offset, channel in ((0, left), (2, right)):
+        channel = channel.ljust(size, b"\0")
+        both[offset::4] = channel[0::2]
+        both[offset + 1 :: 4] = channel[1::2]
+    return bytes(both)
+
+
+class TelephonyTest(AsyncTest):
+    @classmethod
+    def setUpClass(cls):
+        # Only the end of the audio ends a segment, as in the expected transcripts.
+        cls.server = Server("--endpoint-silence-ms", "0", "--endpoint-long-silence-ms", "0", "--max-segment-ms", "0")
+        clips = {file: (audio, text) for file, audio, text in load_clips()}
+        cls.first, cls.first_text = clips["libri-06.flac"]
+        cls.second, cls.second_text = clips["ocean-27.flac"]
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.server.terminate()
+        cls.server.expect_exit()
+
+    def connect(self, path, **options):
+        return websockets.connect(f"ws://{self.server.address}{path}", max_size=None, open_timeout=60, **options)
+
+
+class AudioHookClient:
+    """Counts as the protocol wants it, and checks that the server does."""
+
+    def __init__(self, ws):
+        self.ws = ws
+        self.seq = 0
+        self.server_seq = 0
+        self.seconds = 0.0
+
+    async def send(self, kind, **parameters):
+        self.seq += 1
+        await self.ws.send(json.dumps({
+            "version": "2", "id": SESSION, "type": kind, "seq": self.seq, "serverseq": self.server_seq,
+            "position": f"PT{self.seconds:.3f}S", "parameters": parameters}))
+
+    async def receive(self):
+        message = json.loads(await asyncio.wait_for(self.ws.recv(), 60))
+        self.server_seq += 1
+        assert (message["version"], message["id"]) == ("2", SESSION), message
+        assert message["seq"] == self.server_seq, message
+        assert message["clientseq"] <= self.seq, message
+        return message
+
+    async def receive_until(self, kind):
+        messages = [await self.receive()]
+        while messages[-1]["type"] != kind:
+            messages.append(await self.receive())
+        return messages
+
+
+def media(channels, rate=8000):
+    return {"type": "audio", "format": "L16", "channels": channels, "rate": rate}
+
+
+class AudioHookTest(TelephonyTest):
+    async def open(self, ws, *offers):
+        client = AudioHookClient(ws)
+        await client.send(
+            "open", organizationId=SESSION, conversationId=SESSION,
+            participant={"id": SESSION, "ani": "", "aniName": "", "dnis": ""}, media=list(offers))
+        return client, await client.receive()
+
+    async def test_both_channels_get_their_transcripts(self):
+        # 8 kHz audio of this length, as the protocol has it: every other sample.
+        left, right = self.first[0::4], self.second[0::4]
+        left = bytes(b for i in range(0, len(self.first) - 3, 4) for b in self.first[i : i + 2])
+        right = bytes(b for i in range(0, len(self.second) - 3, 4) for b in self.second[i : i + 2])
+        async with self.connect("/audiohook", extra_headers={"Audiohook-Session-Id": SESSION}) as ws:
+            client, opened = await self.open(ws, media(["external", "internal"]), media(["external"]))
+            self.assertEqual(opened["type"], "opened")
+            self.assertEqual(opened["parameters"]["media"], [media(["external", "internal"])])
+            await client.send("ping")
+            self.assertEqual((await client.receive())["type"], "pong")
+            for frame in frames(interleave(left, right), 3200):
+                await ws.send(frame)
+                client.seconds += len(frame) / 4 / 8000
+            await client.send("close", reason="end")
+            messages = await client.receive_until("closed")
+        finals = [entity["data"] for message in messages if message["type"] == "event"
+                  for entity in message["parameters"]["entities"] if entity["data"]["isFinal"]]
+        self.assertEqual({(data["channelId"], data["channel"]) for data in finals}, {(0, "external"), (1, "internal")})
+        self.assertEqual(len({data["id"] for data in finals}), len(finals))
+        for data in finals:
+            interpretation = data["alternatives"][0]["interpretations"][0]
+            self.assertEqual(
+                " ".join(token["value"] for token in interpretation["tokens"]), interpretation["transcript"])
+            self.assertRegex(data["offset"], r"^PT\d+\.\d+S$")
+
+    async def test_a_message_out_of_sequence_ends_in_a_disconnect(self):
+        async with self.connect("/audiohook", extra_headers={"Audiohook-Session-Id": SESSION}) as ws:
+            client, _ = await self.open(ws, media(["external"]))
+            client.seq += 1
+            await client.send("ping")
+            disconnect = await client.receive()
+            self.assertEqual((disconnect["type"], disconnect["parameters"]["reason"]), ("disconnect", "error"))
+            await client.send("close", reason="disconnect")
+            self.assertEqual((await client.receive())["type"], "closed")
+
+    async def test_a_probe_is_opened_and_closed(self):
+        async with self.connect("/audiohook") as ws:
+            client, opened = await self.open(ws, media(["external"]))
+            self.assertEqual(opened["type"], "opened")
+            await client.send("close", reason="end")
+            self.assertEqual((await client.receive())["type"], "closed")
+
+
+class JambonzTest(TelephonyTest):
+    async def recognize(self, audio, metadata, path="/listen", subprotocol="audio.jambonz.org"):
+        async with self.connect(path, subprotocols=[subprotocol]) as ws:
+            self.assertEqual(ws.subprotocol, subprotocol)
+            await ws.send(json.dumps(metadata))
+            for frame in frames(audio):
+                await ws.send(frame)
+            texts = {}
+            while True:
+                try:
+                    message = json.loads(await asyncio.wait_for(ws.recv(), 3))
+                except asyncio.TimeoutError:
+                    return texts
+                self.assertEqual(message["type"], "transcription")
+                texts[message["data"]["channel"]] = message["data"]["text"]
+
+    async def test_transcripts_come_back_while_the_call_goes_on(self):
+        texts = await self.recognize(self.first, {"callSid": "c1", "sampleRate": RATE, "mixType": "mono"})
+        self.assertTrue(self.first_text.startswith(texts[0][: len(texts[0]) // 2]))
+
+    async def test_the_parties_of_a_call_are_kept_apart(self):
+        texts = await self.recognize(
+            interleave(self.first, self.second), {"caller": "alice"},
+            f"/listen?sample_rate={RATE}&channels=2", "audio.drachtio.org")
+        self.assertEqual(set(texts), {0, 1})
+        self.assertNotEqual(texts[0], texts[1])
+
+
+class AsteriskTest(TelephonyTest):
+    async def test_a_format_it_does_not_know_is_refused_by_name(self):
+        async with self.connect("/asterisk", subprotocols=["media"]) as ws:
+            self.assertEqual(ws.subprotocol, "media")
+            await ws.send("MEDIA_START connection_id:c channel_id:1.1 format:opus optimal_frame_size:160")
+            self.assertEqual(await receive_messages(ws), [])
+        self.assertEqual(ws.close_code, 1008)
+        self.assertIn("accepted are ulaw, alaw, slin", ws.close_reason)
+
+    async def test_audio_is_heard_in_either_form(self):
+        for start in ("MEDIA_START connection_id:c channel_id:1.2 format:slin16 optimal_frame_size:640 ptime:20",
+                      json.dumps({"event": "MEDIA_START", "channel_id": "1.3", "format": "slin16"})):
+            before = self.server.metric("tutti_audio_seconds_total")
+            async with self.connect("/asterisk", subprotocols=["media"]) as ws:
+                await ws.send(start)
+                for frame in frames(self.first):
+                    await ws.send(frame)
+                await self.wait_for_audio(before + len(self.first) / 2 / RATE - 0.1)
+
+    async def wait_for_audio(self, seconds):
+        while self.server.metric("tutti_audio_seconds_total") < seconds:
+            await asyncio.sleep(0.1)
+
+
+class TwilioTest(TelephonyTest):
+    async def test_a_call_of_two_tracks_ends_with_its_stop(self):
+        before = self.server.metric("tutti_audio_seconds_total")
+        async with self.connect("/twilio") as ws:
+            await ws.send(json.dumps({"event": "connected", "protocol": "Call", "version": "1.0.0"}))
+            media_format = {"encoding": "audio/x-l16", "sampleRate": RATE, "channels": 1}
+            await ws.send(json.dumps({
+                "event": "start", "sequenceNumber": "1", "streamSid": "MZ1",
+                "start": {"streamSid": "MZ1", "tracks": ["inbound", "outbound"], "mediaFormat": media_format}}))
+            for number, frame in enumerate(frames(self.first), 1):
+                for track in ("inbound", "outbound"):
+                    await ws.send(json.dumps({"event": "media", "streamSid": "MZ1", "media": {
+                        "track": track, "chunk": str(number), "timestamp": str(20 * (number - 1)),
+                        "payload": base64.b64encode(frame).decode()}}))
+            await ws.send(json.dumps({"event": "stop", "streamSid": "MZ1"}))
+            self.assertEqual(await receive_messages(ws), [])
+        self.assertEqual(ws.close_code, 1000)
+        heard = self.server.metric("tutti_audio_seconds_total") - before
+        self.assertAlmostEqual(heard, 2 * len(self.first) / 2 / RATE, delta=0.1)
+
+
+del TelephonyTest  # it has no tests of its own
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
