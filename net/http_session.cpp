@@ -195,6 +195,7 @@ class HttpSession final : public Connection, public std::enable_shared_from_this
     const proto::Handshake handshake = handshake_of(parser_->get(), target);
     auto acceptance = dialect.accept(handshake);
     if (auto* const refused = std::get_if<proto::Refused>(&acceptance)) {
+      slot.reset();  // before the client knows: it may try again at once
       return write(
           {refused->status, "application/json", std::move(refused->body), std::move(refused->headers)},
           parser_->keep_alive());
