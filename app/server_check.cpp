@@ -29,7 +29,7 @@ bool check_server(const ServerConfig& config) {
   DevicePlan devices;
   if (!passes("devices", [&] {
         devices = plan_devices(config.engine);
-        return describe(devices, config.engine);
+        return describe(devices, config.engine) + (devices.note.empty() ? "" : "; " + devices.note);
       })) {
     return false;
   }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string_view>
 
 #include "config/result.hpp"
 
@@ -28,6 +29,20 @@ std::string pool_size(int64_t blocks, int64_t block_bytes) {
                      mib(blocks * block_bytes));
 }
 
+/// How many owners there may be for each to have a pool of so many bytes; 0 = not even one.
+int owners_that_fit(const MemoryBudget& budget, int64_t bytes) {
+  MemoryBudget fewer = budget;
+  while (fewer.owners > 1) {
+    --fewer.owners;
+    if (fewer.pool_bytes() >= bytes) return fewer.owners;
+  }
+  return 0;
+}
+
+std::string counted(int64_t count, std::string_view what) {
+  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+}
+
 [[noreturn]] void refuse(const CacheConfig& c, int64_t blocks, int64_t block_bytes,
                          const MemoryBudget& budget) {
   const int64_t fit = std::max<int64_t>(0, budget.pool_bytes() / block_bytes);
@@ -40,9 +55,13 @@ std::string pool_size(int64_t blocks, int64_t block_bytes) {
   } else if (const std::string lower = c.ways_to_fit(fit); !lower.empty()) {
     ways += fmt::format(" or lower {}", lower);
   }
-  throw SetupError(fmt::format("the K/V pool does not fit: {} streams times {} blocks need {}{}; {}; {}",
-                               c.max_streams, blocks / c.max_streams, pool_size(blocks, block_bytes),
-                               each(budget.owners), arithmetic(budget), ways));
+  if (const int fewer = owners_that_fit(budget, blocks * block_bytes); fewer > 0) {
+    ways += fmt::format(" or lower owners to {}", fewer);
+  }
+  throw SetupError(fmt::format("the K/V pool does not fit: {} times {} need {}{}; {}; {}",
+                               counted(c.max_streams, "stream"), counted(blocks / c.max_streams, "block"),
+                               pool_size(blocks, block_bytes), each(budget.owners), arithmetic(budget),
+                               ways));
 }
 
 }  // namespace
@@ -73,10 +92,11 @@ PoolPlan plan_pool(const CacheConfig& config, int64_t block_bytes, const MemoryB
       c.evicts()
           ? ""
           : fmt::format(" (at most {} frames)", int64_t{planned.blocks_per_stream()} * c.block_size_frames);
-  return {.num_blocks = planned.max_num_blocks,
-          .arithmetic = fmt::format("{}{}: {} streams x {} blocks{}; {}", pool_size(blocks, block_bytes),
-                                    each(budget.owners), c.max_streams, planned.blocks_per_stream(), limit,
-                                    arithmetic(budget))};
+  return {
+      .num_blocks = planned.max_num_blocks,
+      .arithmetic = fmt::format("{}{}: {} x {}{}; {}", pool_size(blocks, block_bytes), each(budget.owners),
+                                counted(c.max_streams, "stream"),
+                                counted(planned.blocks_per_stream(), "block"), limit, arithmetic(budget))};
 }
 
 }  // namespace tutti

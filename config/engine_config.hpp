@@ -20,7 +20,7 @@ struct EngineConfig {
   std::string at_capacity = "finalize";  ///< or "recycle": what a stream with unlimited history does
   int max_tick_ms = 40;                  ///< a CPU tick is held to this by its number of lanes
   int max_position_frames = 3000;        ///< the position origin restarts after this many frames; 0 = never
-  int max_segment_tokens = 4096;         ///< a longer segment is closed with reason "length"
+  int max_segment_tokens = 1024;         ///< a longer segment is closed with reason "length"
   int max_buffered_ms = 20000;           ///< audio a stream may have waiting in the engine
   std::string decoder = "prefix";  ///< "greedy", "prefix", or "rescore": prefix, and finals by attention too
   int beam = 10;                   ///< prefixes that prefix search keeps

@@ -127,7 +127,7 @@ TEST(PoolPlan, RefusesABudgetThatCannotHoldTheHistoriesAndSaysWhatToRaiseOrLower
 
 TEST(PoolPlan, RefusesABudgetThatCannotHoldAChunkOfEveryStreamWithUnlimitedHistory) {
   expect_throws<SetupError>([] { (void)plan_pool(unlimited(), block_bytes, machine(31 * block_bytes)); },
-                            "32 streams times 1 blocks", "raise free memory to 6 MiB",
+                            "32 streams times 1 block need", "raise free memory to 6 MiB",
                             "lower max_streams to 31");
   expect_throws<SetupError>([] { (void)plan_pool(unlimited(), block_bytes, machine(0)); },
                             "raise free memory");
@@ -140,6 +140,14 @@ TEST(PoolPlan, RefusesAnExplicitPoolThatDoesNotFitAndSaysWhatWould) {
                             "raise free memory to 384 MiB", "lower max_num_blocks to 533");
   config.max_num_blocks = 533;
   EXPECT_EQ(plan_pool(config, block_bytes, machine(100 * mib)).num_blocks, 533);
+}
+
+TEST(PoolPlan, OffersFewerOwnersWhereWhatEachNeedsBesidesItsPoolIsTooMuch) {
+  const CacheConfig config{.num_left_chunks = 4, .max_streams = 32};
+  MemoryBudget budget{.available = 1000 * mib, .activations = 400 * mib, .owners = 4};
+  expect_throws<SetupError>([&] { (void)plan_pool(config, block_bytes, budget); }, "or lower owners to 2");
+  budget.owners = 2;
+  EXPECT_EQ(plan_pool(config, block_bytes, budget).num_blocks, 192);
 }
 
 TEST(PoolPlan, RefusesAConfigThatDoesNotValidate) {

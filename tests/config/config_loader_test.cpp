@@ -190,9 +190,11 @@ TEST_F(LoadConfig, AFileThatIsNotTomlNamesTheLine) {
   EXPECT_THAT([&] { (void)load(); }, ThrowsMessage<SetupError>(HasSubstr("tutti.toml:3: ")));
 }
 
-TEST_F(LoadConfig, AMissingFileIsAnError) {
-  sources_.file = (folder_ / "absent.toml").string();
-  EXPECT_THAT([&] { (void)load(); }, ThrowsMessage<SetupError>(HasSubstr("absent.toml")));
+TEST_F(LoadConfig, AFileThatIsMissingOrADirectoryIsAnErrorThatNamesIt) {
+  sources_.file = (folder_ / "none.toml").string();
+  expect_refusal("cannot read $FILE: No such file or directory");
+  sources_.file = folder_.string();
+  expect_refusal("cannot read $FILE: it is a directory");
 }
 
 TEST_F(LoadConfig, OtherVariablesWithThePrefixAreNotOurs) {
