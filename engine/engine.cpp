@@ -246,8 +246,8 @@ std::span<const Update> Engine::tick() {
   const auto picked = e.scheduler.pick(e.candidates, e.tick_lanes());
   e.picked.assign(picked.begin(), picked.end());
   e.make_room();
+  const Clock::time_point start = Clock::now();
   if (!e.picked.empty()) {
-    const Clock::time_point start = Clock::now();
     const std::chrono::nanoseconds cost_before = thread_time();
     e.compute_features();
     const Clock::time_point features_done = Clock::now();
@@ -257,8 +257,6 @@ std::span<const Update> Engine::tick() {
     const Clock::time_point done = Clock::now();
     const auto width = static_cast<int>(e.picked.size());
     e.lane_limit.record(width, thread_time() - cost_before);
-    // Live streams come first in a tick.
-    if (e.picked.front().stream_class == StreamClass::background) e.background_pace.record(start, done);
     ++e.stats.ticks;
     e.stats.lanes += width;
     e.stats.feature_seconds += seconds(features_done - start);
@@ -267,6 +265,10 @@ std::span<const Update> Engine::tick() {
   }
   e.run_commands();
   e.rescore_finals();
+  // Live streams come first in a tick. The segments of uploads are rescored on their time too.
+  if (!e.picked.empty() && e.picked.front().stream_class == StreamClass::background) {
+    e.background_pace.record(start, Clock::now());
+  }
   e.report_consumed();
   return std::span(e.updates).first(e.update_count);
 }

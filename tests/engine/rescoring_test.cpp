@@ -188,6 +188,27 @@ TEST(Rescoring, MoreFinalsAtOnceThanATickHasLanesAreAllGiven) {
   EXPECT_EQ(most, 2U);
 }
 
+TEST(Rescoring, OfAnUploadIsRestedFromToo) {
+  const auto engine = make_engine(rescoring_config());
+  (void)engine->admit({}).value();  // somebody is live
+  StreamOptions upload;
+  upload.stream_class = StreamClass::background;
+  const StreamKey key = engine->admit(upload).value();
+  must(engine->feed(key, clip("ocean-24.flac")));
+  must(engine->finish(key));
+  while (engine->has_work()) {
+    const Clock::time_point before = Clock::now();
+    (void)engine->tick();
+    const double rescoring = engine->stats().rescore_seconds;
+    if (rescoring == 0) continue;
+    // The tick, and three times as long: preempted or not, both are longer than four times its rescoring.
+    const std::chrono::duration<double> until_next = Clock::now() + engine->rest() - before;
+    EXPECT_GE(until_next.count(), 4 * rescoring);
+    return;
+  }
+  FAIL() << "nothing was rescored";
+}
+
 TEST(Rescoring, AStreamWhoseRescoringFailsEndsAlone) {
   auto owned = std::make_unique<PoisoningOps>(make_cpu_ops());
   PoisoningOps& ops = *owned;
