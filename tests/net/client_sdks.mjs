@@ -1,61 +1,27 @@
 // Drives the real program with the unmodified npm libraries `@deepgram/sdk` and `openai`. The environment is that of
-// client_websockets.py.
+// tutti_server.py.
 
 import { DeepgramClient } from "@deepgram/sdk";
 import OpenAI from "openai";
 import { OpenAIRealtimeWS } from "openai/realtime/ws";
 import assert from "node:assert/strict";
-import { execFileSync, spawn } from "node:child_process";
+import { execFileSync } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 
-const speech = process.env.TEST_SPEECH;
-const clipName = "libri-06.flac";
+import { loadClip, pieces, Server } from "./tutti_server.mjs";
+
 const sampleRate = 16000;
 const frameBytes = 6400; // 200 ms of 16 kHz s16le
-const audio = execFileSync(process.env.TEST_CLIP_TO_PCM, [join(speech, clipName)], { maxBuffer: 64 << 20 });
-const expected = readFileSync(join(speech, "expected-greedy.jsonl"), "utf8")
-  .trim().split("\n").map((line) => JSON.parse(line)).find(({ file }) => file === clipName).text;
-
-class Server {
-  constructor(...options) {
-    const all = ["--bind", "127.0.0.1:0", "--model", process.env.TEST_MODEL, "--decoder", "greedy", ...options];
-    this.process = spawn(process.env.TEST_PROGRAM, ["serve", ...all], { stdio: ["ignore", "ignore", "pipe"] });
-  }
-
-  async listen() {
-    let log = "";
-    for await (const chunk of this.process.stderr.iterator({ destroyOnReturn: false })) {
-      log += chunk;
-      const listening = /listening on (\S+)/.exec(log);
-      if (listening) {
-        this.process.stderr.resume();
-        this.address = listening[1];
-        return;
-      }
-    }
-    throw new Error(`the server did not start:\n${log}`);
-  }
-
-  async stop() {
-    this.process.kill("SIGTERM");
-    const [code] = await once(this.process, "exit");
-    assert.equal(code, 0);
-  }
-}
-
-function* frames() {
-  for (let at = 0; at < audio.length; at += frameBytes) yield audio.subarray(at, at + frameBytes);
-}
+const { audio, text: expected } = loadClip("libri-06.flac");
 
 describe("@deepgram/sdk", () => {
   let server;
   before(async () => {
-    server = new Server();
-    await server.listen();
+    server = await new Server().listen();
   });
   after(() => server.stop());
 
@@ -80,7 +46,7 @@ describe("@deepgram/sdk", () => {
 
   test("gets the reference transcript, interim results, and what it was about at the end", async () => {
     const { socket, messages, closed } = await listen({ endpointing: "false", interim_results: "true" });
-    for (const frame of frames()) socket.sendMedia(frame);
+    for (const frame of pieces(audio, frameBytes)) socket.sendMedia(frame);
     socket.sendCloseStream({ type: "CloseStream" });
     const { code } = await closed;
     assert.equal(code, 1000);
@@ -98,7 +64,7 @@ describe("@deepgram/sdk", () => {
   test("is answered once for each Finalize", async () => {
     const { socket, messages, closed } = await listen({});
     for (let i = 0; i < 2; ++i) {
-      for (const frame of frames()) socket.sendMedia(frame);
+      for (const frame of pieces(audio, frameBytes)) socket.sendMedia(frame);
       socket.sendFinalize({ type: "Finalize" });
       socket.sendKeepAlive({ type: "KeepAlive" });
     }
@@ -127,8 +93,7 @@ describe("openai", () => {
       "2", "-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1", "-out", certificate, "-keyout", key],
     { stdio: "ignore" });
     ca = readFileSync(certificate);
-    server = new Server("--tls-certificate", certificate, "--tls-key", key);
-    await server.listen();
+    server = await new Server("--tls-certificate", certificate, "--tls-key", key).listen();
   });
   after(async () => {
     await server.stop();
@@ -163,7 +128,7 @@ describe("openai", () => {
     return session;
   }
   function append({ realtime }) {
-    for (const frame of frames()) {
+    for (const frame of pieces(audio, frameBytes)) {
       realtime.send({ type: "input_audio_buffer.append", audio: frame.toString("base64") });
     }
   }

@@ -1,55 +1,24 @@
-// Drives the real program with the unmodified npm library `ws`. The environment is that of client_websockets.py.
+// Drives the real program with the unmodified npm library `ws`. The environment is that of tutti_server.py.
 
 import assert from "node:assert/strict";
-import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, readFileSync } from "node:fs";
-import { join } from "node:path";
 import { after, before, test } from "node:test";
 import WebSocket from "ws";
 
-const speech = process.env.TEST_SPEECH;
+import { loadClips, pieces, Server } from "./tutti_server.mjs";
+
 const frameBytes = 640; // 20 ms of 16 kHz s16le
 const clientCount = 32;
-const undecidedGap = 1e-4; // see client_websockets.py
 const normalClose = 1000;
 const oneSegment = "endpointing=false"; // as in the expected transcripts
 
 let server;
-let address;
 let clips;
-
-function decode(path) {
-  return execFileSync(process.env.TEST_CLIP_TO_PCM, [path], { maxBuffer: 64 << 20 });
-}
-
-function loadClips() {
-  const lines = readFileSync(join(speech, "expected-greedy.jsonl"), "utf8").trim().split("\n");
-  return lines.map((line) => JSON.parse(line)).flatMap(({ file, text, smallest_gap: gap }) => {
-    const path = [join(speech, "16k", file), join(speech, file)].find(existsSync);
-    return path && gap >= undecidedGap ? [{ file, text, audio: decode(path) }] : [];
-  });
-}
-
-async function startServer() {
-  const options = ["--bind", "127.0.0.1:0", "--model", process.env.TEST_MODEL, "--decoder", "greedy"];
-  server = spawn(process.env.TEST_PROGRAM, ["serve", ...options], { stdio: ["ignore", "ignore", "pipe"] });
-  let log = "";
-  for await (const chunk of server.stderr.iterator({ destroyOnReturn: false })) {
-    log += chunk;
-    const listening = /listening on (\S+)/.exec(log);
-    if (listening) {
-      server.stderr.resume();
-      return listening[1];
-    }
-  }
-  throw new Error(`the server did not start:\n${log}`);
-}
 
 /** A session that collects what it receives. */
 class Client {
   constructor(query = oneSegment) {
-    this.socket = new WebSocket(`ws://${address}/v1/stream?${query}`);
+    this.socket = new WebSocket(`ws://${server.address}/v1/stream?${query}`);
     this.messages = [];
     this.socket.on("message", (data, isBinary) => {
       assert.equal(isBinary, false);
@@ -66,8 +35,8 @@ class Client {
 
   // As fast as the server reads: each frame waits until the one before has been written.
   async sendAudio(audio) {
-    for (let at = 0; at < audio.length; at += frameBytes) {
-      const failed = await new Promise((done) => this.socket.send(audio.subarray(at, at + frameBytes), done));
+    for (const frame of pieces(audio, frameBytes)) {
+      const failed = await new Promise((done) => this.socket.send(frame, done));
       if (failed) return;
     }
   }
@@ -99,14 +68,10 @@ async function recognize(audio, query) {
 
 before(async () => {
   clips = loadClips();
-  address = await startServer();
+  server = await new Server().listen();
 });
 
-after(async () => {
-  server.kill("SIGTERM");
-  const [code] = await once(server, "exit");
-  assert.equal(code, 0);
-});
+after(() => server.stop());
 
 test("many clients at once get the reference transcripts", async () => {
   assert.ok(clips.length >= 31);

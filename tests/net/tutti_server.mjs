@@ -1,0 +1,56 @@
+// The real program, serving, for the tests of Node's clients. The environment is that of tutti_server.py.
+
+import assert from "node:assert/strict";
+import { execFileSync, spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+
+const speech = process.env.TEST_SPEECH;
+const undecidedGap = 1e-4; // see client_websockets.py
+
+/** `tutti serve` on a free port. Decodes greedily, as the expected transcripts were. */
+export class Server {
+  constructor(...options) {
+    const all = ["--bind", "127.0.0.1:0", "--model", process.env.TEST_MODEL, "--decoder", "greedy", ...options];
+    this.process = spawn(process.env.TEST_PROGRAM, ["serve", ...all], { stdio: ["ignore", "ignore", "pipe"] });
+  }
+
+  async listen() {
+    let log = "";
+    for await (const chunk of this.process.stderr.iterator({ destroyOnReturn: false })) {
+      log += chunk;
+      const listening = /listening on (\S+)/.exec(log);
+      if (listening) {
+        this.process.stderr.resume();
+        this.address = listening[1];
+        return this;
+      }
+    }
+    throw new Error(`the server did not start:\n${log}`);
+  }
+
+  async stop() {
+    this.process.kill("SIGTERM");
+    const [code] = await once(this.process, "exit");
+    assert.equal(code, 0);
+  }
+}
+
+/** The 16 kHz clips, or the one of that name, with their samples (s16le) and expected text. */
+export function loadClips(name) {
+  const lines = readFileSync(join(speech, "expected-greedy.jsonl"), "utf8").trim().split("\n");
+  return lines.map((line) => JSON.parse(line)).flatMap(({ file, text, smallest_gap: gap }) => {
+    const path = [join(speech, "16k", file), join(speech, file)].find(existsSync);
+    if (!path || gap < undecidedGap || (name && file !== name)) return [];
+    return [{ file, text, audio: execFileSync(process.env.TEST_CLIP_TO_PCM, [path], { maxBuffer: 64 << 20 }) }];
+  });
+}
+
+export function loadClip(name) {
+  return loadClips(name)[0];
+}
+
+export function* pieces(audio, size) {
+  for (let at = 0; at < audio.length; at += size) yield audio.subarray(at, at + size);
+}
