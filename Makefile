@@ -2,6 +2,7 @@
 # make build   the program: build/release/bin/tutti
 # make test    install what is needed, build, and run every test
 # make asan    the tests of the folders without sockets, under AddressSanitizer and UndefinedBehaviorSanitizer
+# make fuzz    what reads messages and files, fed with what libFuzzer makes up: FUZZ_SECONDS=5 of it for each reader
 # make check   formatting and the rules between folders
 #
 # CMAKE_ARGS is passed to CMake, for example CMAKE_ARGS=-DTUTTI_CUDA=ON.
@@ -10,6 +11,8 @@ SHELL := /bin/bash
 JOBS ?= $(shell nproc)
 BUILD := build/release
 ASAN := build/asan
+FUZZ := build/fuzz
+FUZZ_SECONDS ?= 5
 PURE := $(wildcard $(addprefix tests/,config audio gpu decode cache model engine proto))
 NODE_TESTS := $(patsubst %/package-lock.json,%/node_modules,$(wildcard tests/*/package-lock.json))
 CTEST := ctest --output-on-failure -j$(JOBS)
@@ -17,7 +20,7 @@ CTEST := ctest --output-on-failure -j$(JOBS)
 # Rebuilds are quick where ccache is installed; without it the variable is empty and ignored.
 export CMAKE_CXX_COMPILER_LAUNCHER := $(shell command -v ccache)
 
-.PHONY: run build test asan check install install-tests configure
+.PHONY: run build test asan fuzz check install install-tests install-fuzz configure
 .NOTPARALLEL:
 
 run: install build
@@ -35,6 +38,11 @@ asan: install
 	cmake --build $(ASAN) -j$(JOBS) --target $(addsuffix /all,$(PURE))
 	set -e; for folder in $(PURE); do $(CTEST) --test-dir $(ASAN)/$$folder; done
 
+fuzz: install-fuzz
+	cmake --preset fuzz
+	cmake --build $(FUZZ) -j$(JOBS)
+	scripts/fuzz.sh $(FUZZ) $(FUZZ_SECONDS)
+
 check:
 	scripts/check-format.sh
 	scripts/check-layers.py
@@ -44,6 +52,9 @@ install:
 
 install-tests:
 	scripts/install-deps.sh --tests
+
+install-fuzz:
+	scripts/install-deps.sh --fuzz
 
 configure:
 	cmake --preset release $(CMAKE_ARGS)

@@ -35,10 +35,9 @@ std::vector<ApiKey> load_api_keys(const std::string& path) {
   const toml::table table = parse_toml_file(path);
   for (const auto& [name, node] : table) {
     ApiKey key{.name = std::string(name.str())};
-    const auto refuse = [&](std::string_view why) {
-      throw SetupError(
-          fmt::format("{}:{}: {}; a line is NAME = \"sha256:HEX\", as `tutti keygen NAME` writes it", path,
-                      name.source().begin.line, why));
+    const auto refuse = [&path, line = name.source().begin.line](std::string_view why) {
+      throw SetupError(fmt::format(
+          "{}:{}: {}; a line is NAME = \"sha256:HEX\", as `tutti keygen NAME` writes it", path, line, why));
     };
     if (!is_api_key_name(key.name)) refuse("a name is up to 64 letters, digits, _ and -");
     // The value is not shown: it might be a key that was stored by mistake.

@@ -15,6 +15,8 @@ constexpr int64_t jitter_ms = 60;
 constexpr int64_t same_ms = 5;
 // Two years: what is later is no time of a call.
 constexpr int64_t latest_ms = int64_t{2} * 366 * 24 * 3600 * 1000;
+// A frame each millisecond for two years: what is higher is no number of a frame.
+constexpr int64_t highest_number = latest_ms;
 
 /// The code of a sample that is 0, or next to it.
 std::byte silence_of(Encoding encoding) {
@@ -43,6 +45,7 @@ size_t MediaOrder::bytes(int64_t ms) const {
 }
 
 bool MediaOrder::push(Frame frame) {
+  if (frame.number && (*frame.number < 0 || *frame.number > highest_number)) frame.number.reset();
   if (frame.timestamp_ms && (*frame.timestamp_ms < 0 || *frame.timestamp_ms > latest_ms)) {
     frame.timestamp_ms.reset();
   }

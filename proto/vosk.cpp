@@ -109,10 +109,10 @@ class VoskDialect final : public Dialect {
     actions.emplace_back(TrackAudio{the_track, {bytes.begin(), bytes.end()}});
     if (!ends_message) return;
     waiting_.push_back({.is_command = false, .position = received_});
+    reply_to_heard(actions);
     if (waiting_.size() > max_waiting_replies) {
       actions.emplace_back(Close{CloseReason::policy, "too many messages wait for their reply", "overrun"});
     }
-    reply_to_heard(actions);
   }
 
   void on_event(int /*track*/, const ServerEvent& event, Actions& actions) override {

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the Debian 12 packages that building Tutti needs and that are not there yet; says nothing when all are.
-# With --tests also those that only the tests use.
+# With --tests also those that only the tests use, with --fuzz those of the fuzzer.
 set -euo pipefail
 
 packages=(
@@ -17,8 +17,9 @@ case "${1:-}" in
     command -v node >/dev/null || packages+=(nodejs)
     command -v npm >/dev/null || packages+=(npm)
     ;;
+  --fuzz) packages+=(clang) ;;
   *)
-    echo "usage: $0 [--tests]" >&2
+    echo "usage: $0 [--tests | --fuzz]" >&2
     exit 2
     ;;
 esac

@@ -1,16 +1,15 @@
 #include "tests/proto/conversation.hpp"
 
 #include <fmt/format.h>
-#include <simdjson.h>
 
 #include <algorithm>
-#include <charconv>
 #include <fstream>
 #include <iterator>
 #include <sstream>
 #include <stdexcept>
+#include <utility>
 
-#include "proto/server_event.hpp"
+#include "tests/proto/script.hpp"
 
 namespace tutti::proto {
 namespace {
@@ -70,51 +69,6 @@ struct Line {
   }
 };
 
-int number(std::string_view text) {
-  int value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size()) {
-    throw std::runtime_error(fmt::format("not a number in a script: {}", text));
-  }
-  return value;
-}
-
-std::vector<std::byte> binary_of(std::string_view text) {
-  if (text.starts_with("hex ")) {
-    std::vector<std::byte> bytes;
-    for (size_t i = 4; i + 1 < text.size(); i += 2) {
-      bytes.push_back(static_cast<std::byte>(std::stoi(std::string(text.substr(i, 2)), nullptr, 16)));
-    }
-    return bytes;
-  }
-  return std::vector<std::byte>(static_cast<size_t>(number(text.substr(0, text.find(' ')))));
-}
-
-std::vector<WordTime> words_of(const std::string& json) {
-  simdjson::dom::parser parser;
-  std::vector<WordTime> words;
-  simdjson::dom::array array;
-  if (parser.parse(json)["words"].get_array().get(array) != simdjson::SUCCESS) return words;
-  for (const auto element : array) {
-    words.push_back({.word = std::string(element["word"].get_string().value()),
-                     .start = element["start"].get_double().value(),
-                     .end = element["end"].get_double().value(),
-                     .confidence = static_cast<float>(element["confidence"].get_double().value())});
-  }
-  return words;
-}
-
-ServerEvent event_of(const std::string& json) {
-  auto event = parse_server_event(json);
-  if (!event) throw std::runtime_error(event.error().message + ": " + json);
-  if (auto* final = std::get_if<Final>(&*event)) {
-    final->words = words_of(json);
-    final->has_words = !final->words.empty();
-  }
-  if (auto* error = std::get_if<ErrorEvent>(&*event)) error->fatal = true;
-  return std::move(*event);
-}
-
 class Replay {
  public:
   explicit Replay(AcceptFunction accept) : accept_(accept) {}
@@ -126,10 +80,10 @@ class Replay {
       out_ += line + "\n";
       if (line.starts_with("GET ")) {
         begin(line.substr(4), lines);
-      } else if (line.starts_with("> ")) {
-        say(line.substr(2));
-      } else if (line.starts_with("* ")) {
-        happen(line.substr(2));
+      } else if (line.starts_with("> ") || line.starts_with("* ")) {
+        const auto happening = parse_happening(line);
+        if (!happening) throw std::runtime_error("what is this in a script: " + line);
+        happen(*happening);
       }
     }
     return out_;
@@ -141,8 +95,7 @@ class Replay {
     for (std::string line; std::getline(lines, line);) {
       if (line.empty() || line.starts_with("=")) break;
       out_ += line + "\n";
-      const size_t colon = line.find(": ");
-      headers.emplace_back(line.substr(0, colon), line.substr(colon + 2));
+      if (auto header = parse_header(line)) headers.push_back(std::move(*header));
     }
     Acceptance acceptance = accept_(test_handshake(target, std::move(headers)));
     if (const auto* refused = std::get_if<Refused>(&acceptance)) {
@@ -159,36 +112,22 @@ class Replay {
     write(actions);
   }
 
-  void say(const std::string& what) {
+  void happen(const Happening& happening) {
     Actions actions;
-    if (what.starts_with("[") && what.ends_with("]") &&
-        (what.find(" bytes]") != std::string::npos || what.starts_with("[hex "))) {
-      dialect_->on_binary(binary_of(std::string_view(what).substr(1, what.size() - 2)), true, actions);
-    } else {
-      dialect_->on_text(what, actions);
-    }
+    std::visit([&](const auto& what) { tell(what, actions); }, happening);
     write(actions);
   }
 
-  void happen(const std::string& what) {
-    Actions actions;
-    if (what == "idle") {
-      dialect_->on_idle(actions);
-    } else if (what.starts_with("fault ")) {
-      const size_t space = what.find(' ', 6);
-      dialect_->on_fault({what.substr(6, space - 6), what.substr(space + 1)}, actions);
-    } else {
-      const size_t space = what.find(' ');
-      const int track = number(std::string_view(what).substr(0, space));
-      const std::string rest = what.substr(space + 1);
-      if (rest.starts_with("heard ")) {
-        dialect_->on_heard(track, number(std::string_view(rest).substr(6)), actions);
-      } else {
-        dialect_->on_event(track, event_of(rest), actions);
-      }
-    }
-    write(actions);
+  void tell(const ClientText& said, Actions& actions) { dialect_->on_text(said.text, actions); }
+  void tell(const ClientBinary& said, Actions& actions) {
+    dialect_->on_binary(said.bytes, said.ends_message, actions);
   }
+  void tell(const TrackSays& said, Actions& actions) { dialect_->on_event(said.track, said.event, actions); }
+  void tell(const TrackHeard& heard, Actions& actions) {
+    dialect_->on_heard(heard.track, heard.bytes, actions);
+  }
+  void tell(const Idle& /*idle*/, Actions& actions) { dialect_->on_idle(actions); }
+  void tell(const Fault& fault, Actions& actions) { dialect_->on_fault(fault.error, actions); }
 
   void write(const Actions& actions) {
     for (const Action& action : actions) {

@@ -25,7 +25,7 @@ inline constexpr std::string_view test_session = "7c9e6679-7425-40de-944b-e07fc1
 ///     GET /path?query             the handshake; headers follow, up to an empty line
 ///     > {"type":"x"}              the client's text
 ///     > [640 bytes]               the client's binary message, of zeros
-///     > [hex 0102ff]              or these
+///     > [hex 0102ff]              or these; [640 bytes...] is a part of a message that goes on
 ///     * 0 {"type":"final",...}    track 0 says something, in the native dialect's JSON
 ///     * 0 heard 640               on_heard
 ///     * idle                      on_idle

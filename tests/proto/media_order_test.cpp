@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <random>
 #include <string>
 
@@ -45,6 +46,22 @@ TEST(MediaOrder, PassesOnWhatComesInOrder) {
   EXPECT_EQ(ordered.push(frame(1)), "1");
   EXPECT_EQ(ordered.push(frame(2)), "2");
   EXPECT_EQ(ordered.push(frame(3)), "3");
+}
+
+TEST(MediaOrder, TakesANumberThatNoFrameHasForNone) {
+  Ordered ordered;
+  EXPECT_EQ(ordered.push(frame(1)), "1");
+  for (const int64_t number : {std::numeric_limits<int64_t>::max(), std::numeric_limits<int64_t>::min(),
+                               int64_t{-1}, int64_t{1} << 53}) {
+    MediaOrder::Frame odd = frame(2);
+    odd.number = number;
+    odd.timestamp_ms.reset();
+    EXPECT_EQ(ordered.push(std::move(odd)), "2");
+    EXPECT_TRUE(ordered.is_new);
+  }
+  MediaOrder::Frame next = frame(2);
+  next.timestamp_ms.reset();
+  EXPECT_EQ(ordered.push(std::move(next)), "2");
 }
 
 TEST(MediaOrder, WaitsForAFrameThatIsLate) {

@@ -1,51 +1,41 @@
 #include <gtest/gtest.h>
-#include <simdjson.h>
 
-#include <map>
+#include <iterator>
 #include <random>
 
+#include "tests/config/broken_rule.hpp"
 #include "tests/config/random_bytes.hpp"
+#include "tests/proto/checked_session.hpp"
 #include "tests/proto/conversation.hpp"
 
 namespace tutti::proto {
 namespace {
 
-/// One conversation, with a recognizer that obeys the dialect's actions and says random things in between.
-class Victim {
+/// A client and a recognizer that both say whatever comes to their mind.
+class Tormentor {
  public:
-  Victim(std::unique_ptr<Dialect> dialect, const Vocabulary& vocabulary, std::mt19937& random)
-      : dialect_(std::move(dialect)), vocabulary_(vocabulary), random_(random) {}
+  Tormentor(CheckedSession& session, const Vocabulary& vocabulary, std::mt19937& random)
+      : session_(session), vocabulary_(vocabulary), random_(random) {}
 
-  void live(int steps) {
-    call([&](Actions& actions) { dialect_->on_open(actions); }, 0);
-    for (int i = 0; i < steps && !closed_ && !testing::Test::HasFatalFailure(); ++i) step();
+  void torment(int steps) {
+    session_.open();
+    for (int i = 0; i < steps && !session_.closed(); ++i) step();
   }
 
  private:
-  struct Track {
-    bool ended = false;
-    int finalizes = 0;  // asked for and not answered
-    int segment = 0;
-    int64_t audio = 0;
-    int64_t heard = 0;
-  };
-
   int pick(int count) { return std::uniform_int_distribution<int>(0, count - 1)(random_); }
 
   void step() {
     const int choice = pick(10);
     if (choice < 4) {
-      const std::string message = text();
-      call([&](Actions& actions) { dialect_->on_text(message, actions); }, message.size());
+      session_.text(text());
     } else if (choice < 6) {
       const std::string noise = random_bytes(random_, 400);
-      const auto bytes = std::as_bytes(std::span(noise));
-      const bool is_last = pick(4) != 0;
-      call([&](Actions& actions) { dialect_->on_binary(bytes, is_last, actions); }, bytes.size());
+      session_.binary(std::as_bytes(std::span(noise)), pick(4) != 0);
     } else if (choice < 9) {
       recognize();
     } else if (pick(8) == 0) {
-      call([&](Actions& actions) { dialect_->on_idle(actions); }, 0);
+      session_.idle();
     }
   }
 
@@ -69,42 +59,34 @@ class Victim {
   }
 
   void recognize() {
-    if (tracks_.empty()) return;
-    auto entry = tracks_.begin();
-    std::advance(entry, pick(static_cast<int>(tracks_.size())));
+    if (session_.tracks().empty()) return;
+    auto entry = session_.tracks().begin();
+    std::advance(entry, pick(static_cast<int>(session_.tracks().size())));
     const int index = entry->first;
-    Track& track = entry->second;
-    if (track.finalizes > 0) {
-      --track.finalizes;
-      return tell(index, final(track, "finalize"));
-    }
-    if (track.ended) {
-      tell(index, final(track, "eof"));
-      tracks_.erase(index);
-      return tell(index, Done{.audio_seconds = 1.5});
-    }
+    const CheckedSession::Track& track = entry->second;
+    if (track.finalizes > 0) return session_.say(index, final(track, "finalize"));
+    if (track.said_last) return session_.say(index, Done{.audio_seconds = 1.5});
+    if (track.ending) return session_.say(index, final(track, "eof"));
     switch (pick(6)) {
       case 0:
-        return tell(index, SpeechStarted{.time = 0.5});
+        return session_.say(index, SpeechStarted{.time = 0.5});
       case 1:
-        return tell(index, SpeechStopped{.time = 0.9});
+        return session_.say(index, SpeechStopped{.time = 0.9});
       case 2:
-        return tell(index, Partial{.segment = track.segment, .text = words(), .start = 0.1, .end = 0.4});
+        return session_.say(index,
+                            Partial{.segment = track.segment, .text = words(), .start = 0.1, .end = 0.4});
       case 3:
-        return tell(index, final(track, pick(2) == 0 ? "endpoint" : "length"));
+        return session_.say(index, final(track, pick(2) == 0 ? "endpoint" : "length"));
       case 4:
-        track.heard = track.audio;
-        return call([&, heard = track.heard](Actions& actions) { dialect_->on_heard(index, heard, actions); },
-                    0);
+        return session_.hear(index, track.audio);
       default:
         if (pick(20) != 0) return;
-        tracks_.erase(index);
-        return tell(index, ErrorEvent{.error = {"recognition_failed", "it failed"}, .fatal = true});
+        return session_.say(index, ErrorEvent{.error = {"recognition_failed", "it failed"}, .fatal = true});
     }
   }
 
-  Final final(Track& track, std::string reason) {
-    Final event{.segment = track.segment++,
+  Final final(const CheckedSession::Track& track, std::string reason) {
+    Final event{.segment = track.segment,
                 .text = words(),
                 .start = 0.1,
                 .end = 0.8,
@@ -118,58 +100,9 @@ class Victim {
 
   std::string words() { return pick(3) == 0 ? "" : pick(2) == 0 ? "A" : "A \"\xFF"; }
 
-  void tell(int index, ServerEvent event) {
-    call([&](Actions& actions) { dialect_->on_event(index, event, actions); }, 0);
-  }
-
-  template <class Call>
-  void call(Call what, size_t input_bytes) {
-    if (closed_) return;
-    Actions actions;
-    ASSERT_NO_THROW(what(actions));
-    size_t audio_bytes = 0;
-    for (const Action& action : actions) {
-      if (closed_) return;
-      obey(action, audio_bytes);
-    }
-    // What was held back may come with a later message, but all in all there is no more than was sent.
-    sent_bytes_ += input_bytes;
-    carried_bytes_ += audio_bytes;
-    ASSERT_TRUE(vocabulary_.fills_gaps || carried_bytes_ <= sent_bytes_);
-  }
-
-  void obey(const Action& action, size_t& audio_bytes) {
-    if (const auto* open = std::get_if<OpenTrack>(&action)) {
-      ASSERT_FALSE(tracks_.contains(open->track));
-      tracks_[open->track] = {};
-      ASSERT_LE(tracks_.size(), static_cast<size_t>(max_tracks));
-      ASSERT_GE(open->request.format.channels, 1);
-    } else if (const auto* audio = std::get_if<TrackAudio>(&action)) {
-      audio_bytes += audio->bytes.size();
-      if (tracks_.contains(audio->track))
-        tracks_[audio->track].audio += static_cast<int64_t>(audio->bytes.size());
-    } else if (const auto* end = std::get_if<EndTrack>(&action)) {
-      if (tracks_.contains(end->track)) tracks_[end->track].ended = true;
-    } else if (const auto* finalize = std::get_if<FinalizeTrack>(&action)) {
-      const auto track = tracks_.find(finalize->track);
-      if (track != tracks_.end() && !track->second.ended) ++track->second.finalizes;
-    } else if (const auto* reply = std::get_if<Reply>(&action)) {
-      ASSERT_FALSE(reply->text.empty());
-      if (!vocabulary_.replies_are_json) return;
-      simdjson::dom::parser parser;
-      ASSERT_EQ(parser.parse(reply->text).error(), simdjson::SUCCESS) << reply->text;
-    } else if (std::holds_alternative<Close>(action)) {
-      closed_ = true;
-    }
-  }
-
-  std::unique_ptr<Dialect> dialect_;
+  CheckedSession& session_;
   const Vocabulary& vocabulary_;
   std::mt19937& random_;
-  std::map<int, Track> tracks_;
-  size_t sent_bytes_ = 0;
-  size_t carried_bytes_ = 0;
-  bool closed_ = false;
 };
 
 }  // namespace
@@ -181,8 +114,10 @@ void torture(AcceptFunction accept, const Vocabulary& vocabulary, unsigned seed)
     const auto& target = vocabulary.targets[static_cast<size_t>(i) % vocabulary.targets.size()];
     Acceptance acceptance = accept(test_handshake(target));
     ASSERT_TRUE(std::holds_alternative<Accepted>(acceptance)) << target;
-    Victim(std::move(std::get<Accepted>(acceptance).dialect), vocabulary, random).live(60);
-    if (testing::Test::HasFatalFailure()) return;
+    CheckedSession session(
+        std::move(std::get<Accepted>(acceptance).dialect),
+        {.replies_are_json = vocabulary.replies_are_json, .fills_gaps = vocabulary.fills_gaps});
+    ASSERT_NO_THROW(Tormentor(session, vocabulary, random).torment(60));
   }
 }
 

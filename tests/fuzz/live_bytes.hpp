@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstddef>
+
+#if defined(__SANITIZE_ADDRESS__)
+#define TUTTI_COUNTS_BYTES 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define TUTTI_COUNTS_BYTES 1
+#endif
+#endif
+
+#ifdef TUTTI_COUNTS_BYTES
+#include <sanitizer/allocator_interface.h>
+#else
+#include <malloc.h>
+#endif
+
+namespace tutti::fuzz {
+
+/// Bytes of the heap that are in use.
+inline size_t live_bytes() {
+#ifdef TUTTI_COUNTS_BYTES
+  return __sanitizer_get_current_allocated_bytes();
+#else
+  return mallinfo2().uordblks;
+#endif
+}
+
+}  // namespace tutti::fuzz
