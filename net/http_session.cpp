@@ -11,6 +11,7 @@
 #include <variant>
 
 #include "net/hub.hpp"
+#include "net/pages.hpp"
 #include "net/routes.hpp"
 #include "net/session_id.hpp"
 #include "net/transport.hpp"
@@ -133,15 +134,18 @@ class HttpSession final : public Connection, public std::enable_shared_from_this
     ++hub_.stats.http_requests;
     const auto& request = parser_->get();
     const Target target = split_target({request.target().data(), request.target().size()});
+    const std::string_view method(request.method_string().data(), request.method_string().size());
+    const bool is_upgrade = beast::websocket::is_upgrade(request);
+    if (const WebFile* const page = is_upgrade ? nullptr : find_page(target.path)) {
+      return write(answer_page(*page, method, header(request, http::field::if_none_match)),
+                   parser_->keep_alive() && parser_->is_done());
+    }
     auto client =
         is_public(target.path) ? std::string() : hub_.options.credentials.admit(credential_headers(request));
     if (!client) return refuse_client(client.error());
     const proto::DialectEntry* const dialect = dialect_at(target.path);
-    if (dialect != nullptr && beast::websocket::is_upgrade(request)) {
-      return upgrade(*dialect, target, std::move(*client));
-    }
+    if (dialect != nullptr && is_upgrade) return upgrade(*dialect, target, std::move(*client));
     if (target.path == transcriptions_path && request.method() == http::verb::post) return upload();
-    const std::string_view method(request.method_string().data(), request.method_string().size());
     write(answer(method, target.path, dialect, hub_.status), parser_->keep_alive() && parser_->is_done());
   }
 
@@ -238,6 +242,8 @@ class HttpSession final : public Connection, public std::enable_shared_from_this
     for (const auto& [name, value] : reply.headers) response_.insert(name, value);
     response_.body() = std::move(reply.body);
     response_.prepare_payload();
+    // It would be the length that the page has (RFC 9110, section 8.6).
+    if (response_.result() == http::status::not_modified) response_.erase(http::field::content_length);
     if (parser_->is_header_done() && parser_->get().method() == http::verb::head) response_.body().clear();
     stream_.tcp().expires_after(hub_.options.handshake_timeout);
     http::async_write(stream_, response_,

@@ -56,7 +56,8 @@ HttpReply not_found() {
   return error_reply(
       404, "not_found",
       fmt::format(
-          "nothing is served at this path; there are {}, {}, /v1/models, /healthz, /readyz and /metrics",
+          "nothing is served at this path; there are the pages / and /monitor, and {}, {}, /v1/models, "
+          "/healthz, /readyz and /metrics",
           fmt::join(paths, ", "), transcriptions_path));
 }
 
@@ -67,6 +68,12 @@ Target split_target(std::string_view target) {
   const size_t question = target.find('?');
   if (question == std::string_view::npos) return {target, {}};
   return {target.substr(0, question), target.substr(question + 1)};
+}
+
+HttpReply method_not_allowed(std::string message) {
+  auto reply = error_reply(405, "method_not_allowed", std::move(message));
+  reply.headers = {{"Allow", "GET, HEAD"}};
+  return reply;
 }
 
 bool is_public(std::string_view path) { return path == "/healthz" || path == "/readyz"; }
@@ -93,9 +100,7 @@ HttpReply answer(std::string_view method, std::string_view path, const proto::Di
   const auto route = std::ranges::find(routes, path, &Route::path);
   if (route == routes.end() && dialect == nullptr) return not_found();
   if (method != "GET" && method != "HEAD") {
-    auto reply = error_reply(405, "method_not_allowed", fmt::format("{} answers GET and HEAD", path));
-    reply.headers = {{"Allow", "GET, HEAD"}};
-    return reply;
+    return method_not_allowed(fmt::format("{} answers GET and HEAD", path));
   }
   return dialect != nullptr ? upgrade_required(path, *dialect) : route->answer(status);
 }

@@ -31,14 +31,17 @@ struct Target {
 /// A JSON error in the shape of the native dialect's error event.
 [[nodiscard]] HttpReply error_reply(unsigned status, std::string code, std::string message);
 
+/// The answer to a method other than GET and HEAD where only these are served.
+[[nodiscard]] HttpReply method_not_allowed(std::string message);
+
 /// Whether a path is for whoever watches the process: it needs no API key.
 [[nodiscard]] bool is_public(std::string_view path);
 
 /// A JSON error in the shape of the transcription dialect.
 [[nodiscard]] HttpReply api_error_reply(const proto::ApiError& error);
 
-/// The answer to a request that is not a WebSocket upgrade, nor a file to transcribe. `dialect` is what is
-/// spoken at the path; null = nothing.
+/// The answer to a request that is not a WebSocket upgrade, nor for a page, nor a file to transcribe.
+/// `dialect` is what is spoken at the path; null = nothing.
 [[nodiscard]] HttpReply answer(std::string_view method, std::string_view path,
                                const proto::DialectEntry* dialect, const StatusPort& status);
 
