@@ -121,6 +121,10 @@ class Dialect {
   /// commands, few of which may be waiting for their effect.
   [[nodiscard]] virtual bool has_audio_in_text() const { return false; }
 
+  /// Whether the client does not read its results, which are for others. What it has sent is then recognized
+  /// to its end also when it hangs up.
+  [[nodiscard]] virtual bool is_heard_elsewhere() const { return false; }
+
   /// The session is open.
   virtual void on_open(Actions& /*actions*/) {}
   virtual void on_text(std::string_view message, Actions& actions) = 0;

@@ -10,6 +10,15 @@
 
 namespace tutti::proto {
 
+std::string write_uuid(std::span<const std::byte, uuid_bytes> uuid) {
+  std::string text;
+  for (size_t i = 0; i < uuid.size(); ++i) {
+    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+    fmt::format_to(std::back_inserter(text), "{:02x}", std::to_integer<int>(uuid[i]));
+  }
+  return text;
+}
+
 std::string uuid_of(std::string_view name) {
   constexpr std::string_view name_space("\x9f\x1c\x5a\x3e\x42\xd7\x4b\x60\x8a\x15\x0e\xb4\x7d\x93\x26\xc8",
                                         16);
@@ -21,12 +30,7 @@ std::string uuid_of(std::string_view name) {
   }
   digest[6] = static_cast<uint8_t>((digest[6] & 0x0fU) | 0x50U);  // the version
   digest[8] = static_cast<uint8_t>((digest[8] & 0x3fU) | 0x80U);  // the variant
-  std::string uuid;
-  for (size_t i = 0; i < 16; ++i) {
-    if (i == 4 || i == 6 || i == 8 || i == 10) uuid += '-';
-    fmt::format_to(std::back_inserter(uuid), "{:02x}", digest[i]);
-  }
-  return uuid;
+  return write_uuid(std::as_bytes(std::span(digest)).first<uuid_bytes>());
 }
 
 }  // namespace tutti::proto

@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <random>
 
 #include "proto/audiohook.hpp"
+#include "proto/audiosocket.hpp"
 #include "proto/deepgram.hpp"
 #include "proto/openai_realtime.hpp"
 #include "proto/telephony.hpp"
@@ -21,6 +23,11 @@ struct Script {
 
 void PrintTo(const Script& script, std::ostream* out) { *out << script.name; }
 
+/// It has no handshake: what is accepted is the connection.
+Acceptance accept_audiosocket(const Handshake& /*handshake*/) {
+  return Accepted{.dialect = make_audiosocket(), .subprotocol = {}, .headers = {}};
+}
+
 class Conversation : public testing::TestWithParam<Script> {};
 
 TEST_P(Conversation, GoesAsWritten) {
@@ -36,7 +43,8 @@ INSTANTIATE_TEST_SUITE_P(
         Script{"openai-commits", accept_openai_realtime}, Script{"openai-mistakes", accept_openai_realtime},
         Script{"twilio-call", accept_twilio}, Script{"twilio-others", accept_twilio},
         Script{"jambonz", accept_jambonz}, Script{"asterisk", accept_asterisk},
-        Script{"audiohook-session", accept_audiohook}, Script{"audiohook-mistakes", accept_audiohook}),
+        Script{"audiohook-session", accept_audiohook}, Script{"audiohook-mistakes", accept_audiohook},
+        Script{"audiosocket", accept_audiosocket}),
     [](const auto& script) {
       std::string name = script.param.name;
       std::ranges::replace(name, '-', '_');
@@ -112,6 +120,44 @@ TEST(AnyClient, OfAudioHookIsSurvived) {
     messages.push_back(message(seq, "close", R"({"reason":"end"})"));
   }
   torture(accept_audiohook, {.targets = {"/audiohook"}, .messages = messages}, fresh_seed());
+}
+
+TEST(AnyClient, OfAudioSocketIsSurvived) {
+  torture(accept_audiosocket, {.targets = {"/"}, .messages = {"text"}}, fresh_seed());
+}
+
+/// Frames of all kinds, cut at random.
+TEST(AudioSocket, HearsTheSameHoweverItsBytesAreCut) {
+  const unsigned seed = fresh_seed();
+  SCOPED_TRACE(seed);
+  std::mt19937 random(seed);
+  const auto pick = [&](int count) { return std::uniform_int_distribution<int>(0, count - 1)(random); };
+  std::vector<std::byte> stream;
+  std::vector<std::byte> audio;
+  for (int i = 0; i < 200; ++i) {
+    const bool is_audio = pick(3) != 0;
+    const int bytes = is_audio ? 2 * pick(400) : 1;
+    for (const int byte : {is_audio ? 0x12 : 0x03, bytes >> 8, bytes & 0xff})
+      stream.push_back(std::byte(byte));
+    for (int k = 0; k < bytes; ++k) {
+      stream.push_back(std::byte(pick(256)));
+      if (is_audio) audio.push_back(stream.back());
+    }
+  }
+  const auto dialect = make_audiosocket();
+  std::vector<std::byte> heard;
+  for (size_t at = 0; at < stream.size();) {
+    const size_t size = std::min(stream.size() - at, static_cast<size_t>(pick(pick(2) == 0 ? 4 : 1000)));
+    Actions actions;
+    dialect->on_binary(std::span(stream).subspan(at, size), true, actions);
+    for (const Action& action : actions) {
+      if (const auto* part = std::get_if<TrackAudio>(&action)) {
+        heard.insert(heard.end(), part->bytes.begin(), part->bytes.end());
+      }
+    }
+    at += size;
+  }
+  EXPECT_EQ(heard, audio);
 }
 
 }  // namespace
