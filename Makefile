@@ -13,7 +13,7 @@ BUILD := build/release
 ASAN := build/asan
 FUZZ := build/fuzz
 FUZZ_SECONDS ?= 5
-PURE := $(wildcard $(addprefix tests/,config audio gpu decode cache model engine proto))
+PURE := $(wildcard $(addprefix tests/,config audio gpu decode cache model engine proto fuzz))
 NODE_TESTS := $(patsubst %/package-lock.json,%/node_modules,$(wildcard tests/*/package-lock.json))
 CTEST := ctest --output-on-failure -j$(JOBS)
 

@@ -23,7 +23,7 @@ fuzz() {
   case $target in dialect-*) seeds+=(tests/proto/conversations) ;; esac
   mkdir -p "$folder/corpus/$target"
   if "$fuzzer" "--target=$target" -max_total_time="$seconds" -max_len=8192 -timeout=10 -rss_limit_mb=1024 \
-    -malloc_limit_mb=256 -dict=tests/fuzz/words.dict -artifact_prefix="$folder/$target-" -print_final_stats=1 \
+    -malloc_limit_mb=256 -dict=tests/fuzz/words.dict -artifact_prefix="$folder/$target-" -entropic_scale_per_exec_time=1 -print_final_stats=1 \
     "$folder/corpus/$target" "${seeds[@]}" >"$folder/$target.log" 2>&1; then
     echo "$target: $(sed -n 's/^stat::number_of_executed_units: *//p' "$folder/$target.log") inputs"
   else
