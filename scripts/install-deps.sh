@@ -12,7 +12,7 @@ packages=(
 case "${1:-}" in
   "") ;;
   --tests)
-    packages+=(openssl python3-numpy python3-websockets)
+    packages+=(chromium openssl python3-numpy python3-websockets)
     # A Node.js of another origin is as good.
     command -v node >/dev/null || packages+=(nodejs)
     command -v npm >/dev/null || packages+=(npm)

@@ -95,8 +95,8 @@ export class CaptionStream {
   }
 
   #flush() {
+    if (!this.#live) return; // the timer is then that of the next attempt
     clearTimeout(this.#timer);
-    if (!this.#live) return;
     if (this.#cursor < this.backlog.begin) {
       // The backlog overflowed: the connection never hears that part, and its time goes on without it.
       this.#origin += this.backlog.begin - this.#cursor;

@@ -1,6 +1,6 @@
 /** Prometheus text format, version 0.0.4. */
 
-const sampleLine = /^([A-Za-z_:][\w:]*)(?:\{(.*)\})?[ \t]+(\S+)/;
+const sampleLine = /^([A-Za-z_:][\w:]*)(?:\{(.*)\})?[ \t]+([-+]?[\d.]\S*|[-+]?Inf|NaN)(?:\s|$)/;
 const labelPair = /([A-Za-z_]\w*)="((?:[^"\\]|\\.)*)"/g;
 const escapes = { "\\n": "\n", "\\\\": "\\", '\\"': '"' };
 
