@@ -15,7 +15,7 @@ struct NetMetric {
 
 constexpr std::array gauges = {
     NetMetric{"open_connections", "Open connections", &NetStats::open_connections},
-    NetMetric{"open_sessions", "Open WebSocket sessions", &NetStats::open_sessions},
+    NetMetric{"open_sessions", "Open WebSocket and AudioSocket sessions", &NetStats::open_sessions},
 };
 
 constexpr std::array counters = {
@@ -30,7 +30,7 @@ constexpr std::array counters = {
               &NetStats::failed_handshakes},
     NetMetric{"tls_on_plain_port_total", "Connections that spoke TLS where it is not spoken",
               &NetStats::tls_on_plain_port},
-    NetMetric{"sessions_total", "WebSocket sessions", &NetStats::sessions},
+    NetMetric{"sessions_total", "WebSocket and AudioSocket sessions", &NetStats::sessions},
     NetMetric{"refused_sessions_total", "Sessions beyond max_sessions", &NetStats::refused_sessions},
     NetMetric{"audio_bytes_total", "Audio received", &NetStats::audio_bytes},
     NetMetric{"text_messages_total", "Text messages received", &NetStats::text_messages},

@@ -76,6 +76,8 @@ void serve(const ServerConfig& config) {
   service.listening(server);
   spdlog::info("listening on {}", describe(network, server.address()));
   for (const ListenerAddress& listener : server.listeners()) {
+    if (listener.is_audiosocket)
+      spdlog::info("listening on {} for AudioSocket, for everybody", listener.address);
     if (listener.root_dialect.empty()) continue;
     spdlog::info("listening on {} for the {} dialect at /", listener.address, listener.root_dialect);
   }

@@ -55,6 +55,7 @@ NetOptions plan_network(const ServerConfig& config, const ThreadPlan& threads) {
   NetOptions options;
   options.bind = config.bind;
   options.dialect_ports = dialect_ports(config.dialect_at);
+  options.audiosocket = config.audiosocket;
   options.io_threads = threads.io_threads;
   options.max_sessions = config.max_sessions;
   options.max_message_bytes = static_cast<size_t>(config.max_message_bytes);

@@ -50,6 +50,8 @@ bool is_address(std::string_view text) {
   return bracketed || (!host.empty() && host.find_first_of(":[] ") == std::string_view::npos);
 }
 
+bool is_address_or_empty(std::string_view text) { return text.empty() || is_address(text); }
+
 bool is_dialect_port(std::string_view text) {
   const size_t equals = text.find('=');
   if (equals == std::string_view::npos || !parse_number<uint16_t>(text.substr(0, equals))) return false;
@@ -78,6 +80,9 @@ constexpr ConfigOption table[] = {
      TextField{member<&ServerConfig::bind>, is_address, "HOST:PORT, such as 127.0.0.1:8080 or [::]:8080"}},
     {"server.dialect_at", "Ports that dialects have of their own, where their clients expect them.",
      ListField{member<&ServerConfig::dialect_at>, is_dialect_port, "PORT=DIALECT, such as 2700=vosk"}},
+    {"server.audiosocket",
+     "Where Asterisk's AudioSocket is served, to everybody: it has neither keys nor TLS. Empty is nowhere.",
+     TextField{member<&ServerConfig::audiosocket>, is_address_or_empty, "HOST:PORT, such as 127.0.0.1:9092"}},
     {"server.api_keys_file", "Who is let in, as `tutti keygen` writes it; empty is everybody.",
      TextField{member<&ServerConfig::api_keys_file>, is_anything, "a file"}},
     {"server.insecure", "Let everybody in, also on an address that others can reach.",

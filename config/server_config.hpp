@@ -11,6 +11,7 @@ namespace tutti {
 struct ServerConfig {
   std::string bind = "127.0.0.1:8080";
   std::vector<std::string> dialect_at;  ///< "PORT=DIALECT": ports that dialects have of their own
+  std::string audiosocket;              ///< where Asterisk's AudioSocket is served; empty = nowhere
   std::string model;                    ///< checkpoint directory; empty = the bundled model
   EngineConfig engine;
   int credit_ms = 4000;             ///< audio a session may have unacknowledged before its socket is not read

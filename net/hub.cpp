@@ -12,7 +12,9 @@
 #include <optional>
 
 #include "config/result.hpp"
+#include "net/audiosocket_session.hpp"
 #include "net/http_session.hpp"
+#include "net/session_slot.hpp"
 
 namespace tutti {
 namespace asio = boost::asio;
@@ -70,6 +72,18 @@ tcp::endpoint allowed_endpoint(const NetOptions& options) {
       options.bind, endpoint.port()));
 }
 
+/// It has no keys that could be asked for.
+tcp::endpoint allowed_audiosocket(const NetOptions& options) {
+  const tcp::endpoint endpoint = required_endpoint(options.audiosocket);
+  if (endpoint.address().is_loopback() || options.insecure) return endpoint;
+  throw SetupError(fmt::format(
+      "will not listen on {} for everybody who can reach it: AudioSocket has neither keys nor TLS; listen "
+      "for "
+      "this machine alone with --audiosocket 127.0.0.1:{}, or, where only your telephone system can "
+      "reach it, say --insecure",
+      options.audiosocket, endpoint.port()));
+}
+
 [[noreturn]] void refuse_address(const std::string& address, const error_code& error, std::string_view flag) {
   std::string why = error.message();
   why[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(why[0])));
@@ -82,17 +96,21 @@ std::string to_string(const tcp::endpoint& endpoint) {
                       : fmt::format("{}:{}", host.to_string(), endpoint.port());
 }
 
-}  // namespace
-
-void check_listener(const NetOptions& options) {
-  const tcp::endpoint endpoint = allowed_endpoint(options);
+/// Not the port itself: a server that is running may have it until the checked one takes its place.
+void check_address(const tcp::endpoint& endpoint, std::string_view flag) {
   asio::io_context io;
   tcp::socket socket(io);
   error_code error;
   socket.open(endpoint.protocol(), error);
-  // Not the port itself: a server that is running may have it until the checked one takes its place.
   if (!error) socket.bind(tcp::endpoint(endpoint.address(), 0), error);
-  if (error) refuse_address(options.bind, error, "--bind");
+  if (error) refuse_address(to_string(endpoint), error, flag);
+}
+
+}  // namespace
+
+void check_listener(const NetOptions& options) {
+  check_address(allowed_endpoint(options), "--bind");
+  if (!options.audiosocket.empty()) check_address(allowed_audiosocket(options), "--audiosocket");
 }
 
 ConnectionTicket::~ConnectionTicket() {
@@ -119,13 +137,19 @@ Hub::Hub(const NetOptions& net_options, GatewayPort& gateway_port, const StatusP
     tls.emplace(context);
   }
   const tcp::endpoint endpoint = allowed_endpoint(options);
-  listen(listeners_.emplace_back(strand_, endpoint, nullptr));
+  using enum Listener::Kind;
+  listen(listeners_.emplace_back(strand_, endpoint, http, nullptr), "--bind");
   for (const DialectPort& own : options.dialect_ports) {
-    listen(listeners_.emplace_back(strand_, tcp::endpoint(endpoint.address(), own.port), own.dialect));
+    const tcp::endpoint where(endpoint.address(), own.port);
+    listen(listeners_.emplace_back(strand_, where, http, own.dialect), "--dialect-at");
+  }
+  if (!options.audiosocket.empty()) {
+    const tcp::endpoint where = allowed_audiosocket(options);
+    listen(listeners_.emplace_back(strand_, where, audiosocket, nullptr), "--audiosocket");
   }
 }
 
-void Hub::listen(Listener& listener) {
+void Hub::listen(Listener& listener, std::string_view flag) {
   tcp::acceptor& acceptor = listener.acceptor;
   error_code error;
   acceptor.open(listener.endpoint.protocol(), error);
@@ -134,10 +158,7 @@ void Hub::listen(Listener& listener) {
   if (!error) acceptor.set_option(asio::socket_base::receive_buffer_size(receive_buffer_bytes), error);
   if (!error) acceptor.bind(listener.endpoint, error);
   if (!error) acceptor.listen(asio::socket_base::max_listen_connections, error);
-  if (error) {
-    refuse_address(to_string(listener.endpoint), error,
-                   listener.root_dialect == nullptr ? "--bind" : "--dialect-at");
-  }
+  if (error) refuse_address(to_string(listener.endpoint), error, flag);
   listener.endpoint = acceptor.local_endpoint();
 }
 
@@ -145,7 +166,8 @@ std::vector<ListenerAddress> Hub::listeners() const {
   std::vector<ListenerAddress> all;
   for (const Listener& each : listeners_) {
     all.push_back({.address = to_string(each.endpoint),
-                   .root_dialect = each.root_dialect == nullptr ? "" : each.root_dialect->name});
+                   .root_dialect = each.root_dialect == nullptr ? "" : each.root_dialect->name,
+                   .is_audiosocket = each.kind == Listener::Kind::audiosocket});
   }
   return all;
 }
@@ -199,7 +221,16 @@ void Hub::on_accept(Listener& listener, const error_code& error, tcp::socket soc
   connections_.emplace(id, std::weak_ptr<Connection>());
   stats.open_connections = static_cast<int64_t>(connections_.size());
   accept_on(listener);
-  start_http_session(ConnectionTicket(shared_from_this(), id), std::move(socket), listener.root_dialect);
+  serve(listener, ConnectionTicket(shared_from_this(), id), std::move(socket));
+}
+
+void Hub::serve(Listener& listener, ConnectionTicket ticket, tcp::socket socket) {
+  if (listener.kind == Listener::Kind::http) {
+    return start_http_session(std::move(ticket), std::move(socket), listener.root_dialect);
+  }
+  auto slot = SessionSlot::take(stats, options.max_sessions);
+  if (slot) return start_audiosocket_session(std::move(ticket), std::move(*slot), std::move(socket));
+  ++stats.refused_sessions;  // whom it cannot be told
 }
 
 // Out of file descriptors or memory: the waiting connection stays in the backlog, so an immediate retry would

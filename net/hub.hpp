@@ -42,22 +42,26 @@ class Hub : public std::enable_shared_from_this<Hub> {
 
   /// A listening socket and its accept loop.
   struct Listener {
-    Listener(const Strand& strand, boost::asio::ip::tcp::endpoint where, const proto::DialectEntry* root)
-        : acceptor(strand), retry(strand), endpoint(std::move(where)), root_dialect(root) {}
+    enum class Kind { http, audiosocket };
+    Listener(const Strand& strand, boost::asio::ip::tcp::endpoint where, Kind what,
+             const proto::DialectEntry* root)
+        : acceptor(strand), retry(strand), endpoint(std::move(where)), kind(what), root_dialect(root) {}
 
     boost::asio::ip::tcp::acceptor acceptor;
     boost::asio::steady_timer retry;
     boost::asio::ip::tcp::endpoint endpoint;
+    Kind kind;
     const proto::DialectEntry* root_dialect;  // spoken at "/"; null = none
     bool accept_pending = false;
     bool accept_failing = false;
   };
 
-  void listen(Listener& listener);
+  void listen(Listener& listener, std::string_view flag);
   void accept_next();
   void accept_on(Listener& listener);
   void on_accept(Listener& listener, const boost::system::error_code& error,
                  boost::asio::ip::tcp::socket socket);
+  void serve(Listener& listener, ConnectionTicket ticket, boost::asio::ip::tcp::socket socket);
   void retry_later(Listener& listener, const boost::system::error_code& error);
   void assign(uint64_t id, std::weak_ptr<Connection> connection);
   void forget(uint64_t id);

@@ -27,13 +27,15 @@ struct DialectPort {
 struct ListenerAddress {
   std::string address;            ///< "ADDRESS:PORT"
   std::string_view root_dialect;  ///< spoken at "/"; empty = none
+  bool is_audiosocket = false;    ///< that, and nothing else
 };
 
 struct NetOptions {
   std::string bind = "127.0.0.1:8080";  ///< ADDRESS:PORT, [ADDRESS]:PORT for IPv6; port 0 takes a free one
   std::vector<DialectPort> dialect_ports;
+  std::string audiosocket;  ///< like bind, for Asterisk's AudioSocket, which has no keys; empty = not at all
   int io_threads = 1;
-  int max_sessions = 4096;                              ///< WebSocket sessions; more are answered 503
+  int max_sessions = 4096;                              ///< more are answered 503
   size_t max_message_bytes = 1U << 20U;                 ///< a longer WebSocket message ends its session
   size_t max_upload_bytes = 64U << 20U;                 ///< of a file to transcribe, with its form
   size_t max_queued_events = 256;                       ///< results waiting for a slow reader
@@ -48,12 +50,13 @@ struct NetOptions {
   std::optional<TlsIdentity> tls;     ///< https:// and wss:// instead of http:// and ws://
 };
 
-/// What can be known of a server that is not started. Throws SetupError when options.bind is not an address,
-/// is not one of this machine, or can be reached by others while everybody is let in.
+/// What can be known of a server that is not started. Throws SetupError when options.bind or
+/// options.audiosocket is not an address, is not one of this machine, or can be reached by others while
+/// everybody is let in.
 void check_listener(const NetOptions& options);
 
-/// HTTP and WebSocket on one port, and on those that dialects have of their own: docs/protocol.md and
-/// docs/dialects.md say what is served.
+/// HTTP and WebSocket on one port, and on those that dialects have of their own, and AudioSocket on another:
+/// docs/protocol.md and docs/dialects.md say what is served.
 ///
 /// One strand a connection, no locks. Everything a client can make grow has a cap: connections, header,
 /// message, queued events, time. Calls of the public functions come from one thread; ports are called from

@@ -86,6 +86,16 @@ TEST(ConfigOptions, AListIsSeparatedByCommasAndSetAsAWhole) {
   EXPECT_TRUE(config.dialect_at.empty());
 }
 
+TEST(ConfigOptions, AudioSocketHasAnAddressOrNone) {
+  ServerConfig config;
+  const auto& address = option("server.audiosocket");
+  EXPECT_TRUE(address.parse(config, "127.0.0.1:9092"));
+  EXPECT_EQ(config.audiosocket, "127.0.0.1:9092");
+  EXPECT_FALSE(address.parse(config, "9092"));
+  EXPECT_TRUE(address.parse(config, ""));
+  EXPECT_EQ(config.audiosocket, "");
+}
+
 TEST(ConfigOptions, NumbersAreWholeAndWithinTheirRange) {
   ServerConfig config;
   const auto& streams = option("engine.max_streams");

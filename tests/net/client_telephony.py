@@ -3,7 +3,9 @@ is that of tutti_server.py."""
 import asyncio
 import base64
 import json
+import struct
 import unittest
+import uuid
 
 import websockets
 
@@ -37,7 +39,7 @@ def every_other_sample(audio):
 class TelephonyTest(AsyncTest):
     @classmethod
     def setUpClass(cls):
-        cls.server = Server()
+        cls.server = Server("--audiosocket", "127.0.0.1:0")
         clips = {file: audio for file, audio, _ in load_clips()}
         parties = [clips["ocean-27.flac"], clips["libri-06.flac"]]
         longest = max(map(len, parties))
@@ -193,6 +195,82 @@ class AsteriskTest(TelephonyTest):
     async def wait_for_audio(self, seconds):
         while self.server.metric("tutti_audio_seconds_total") < seconds:
             await asyncio.sleep(0.1)
+
+
+class AudioSocketCall:
+    """Asterisk's application AudioSocket(): a UUID, audio in frames of 20 ms, and in the end a close."""
+
+    async def begin(self, address, name):
+        host, port = address.rsplit(":", 1)
+        self.reader, self.writer = await asyncio.open_connection(host, int(port))
+        await self.send(0x01, name.bytes)
+
+    async def send(self, kind, payload=b""):
+        self.writer.write(struct.pack(">BH", kind, len(payload)) + payload)
+        await self.writer.drain()
+
+    async def send_audio(self, kind, audio, size=640):
+        for frame in frames(audio, size):
+            await self.send(kind, frame)
+
+    async def expect_close(self):
+        try:
+            received = await asyncio.wait_for(self.reader.read(), 60)
+        except ConnectionResetError:  # the server closed with audio unread
+            received = b""
+        assert received == b"", received
+        self.writer.close()
+
+
+class AudioSocketTest(TelephonyTest):
+    async def call(self):
+        call = AudioSocketCall()
+        self.name = uuid.uuid4()
+        await call.begin(self.server.find_in_log(r"listening on (\S+) for AudioSocket"), self.name)
+        return call
+
+    async def heard(self, seconds):
+        """Waits until so much more has been recognized, and no more."""
+        while self.server.metric("tutti_audio_seconds_total") - self.before < seconds - 0.001:
+            await asyncio.sleep(0.05)
+        self.assertAlmostEqual(self.server.metric("tutti_audio_seconds_total") - self.before, seconds, delta=0.001)
+
+    async def asyncSetUp(self):
+        await super().asyncSetUp()
+        self.before = self.server.metric("tutti_audio_seconds_total")
+
+    async def test_all_audio_is_heard_before_a_hangup_is_answered(self):
+        call = await self.call()
+        await call.send(0x03, b"5")
+        await call.send_audio(0x12, self.first)
+        await call.send(0x00)
+        await call.expect_close()
+        await self.heard(len(self.first) / 2 / RATE)
+        self.assertIn(f"is {self.name}", self.server.read_log())
+
+    async def test_a_caller_that_sends_faster_than_it_is_recognized_is_held_back(self):
+        call = await self.call()
+        await call.send_audio(0x18, bytes(2 * 192000 * 20), 65534)
+        await call.send(0x00)
+        await call.expect_close()
+        await self.heard(20)
+
+    async def test_frames_may_be_cut_anywhere(self):
+        call = await self.call()
+        stream = b"".join(struct.pack(">BH", 0x12, len(frame)) + frame for frame in frames(self.first))
+        for piece in frames(stream, 1001):
+            call.writer.write(piece)
+            await call.writer.drain()
+            await asyncio.sleep(0)
+        await call.send(0x00)
+        await call.expect_close()
+        await self.heard(len(self.first) / 2 / RATE)
+
+    async def test_a_frame_it_does_not_know_ends_the_call_and_says_so_in_the_log(self):
+        call = await self.call()
+        await call.send(0x02, b"silence")
+        await call.expect_close()
+        self.assertIn("0x02 is no kind of AudioSocket frame", self.server.read_log())
 
 
 class TwilioTest(TelephonyTest):

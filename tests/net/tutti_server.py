@@ -27,22 +27,23 @@ class Server:
             stdin=subprocess.DEVNULL,
             stderr=self.log,
         )
-        self.address = self.wait_until_listening()
+        self.address = self.find_in_log(r"listening on (\S+)")
 
     def read_log(self):
         self.log.seek(0)
         return self.log.read()
 
-    def wait_until_listening(self):
+    def find_in_log(self, pattern):
+        """What its group matched, as soon as it is there."""
         deadline = time.monotonic() + 120
         while time.monotonic() < deadline:
-            found = re.search(r"listening on (\S+)", self.read_log())
+            found = re.search(pattern, self.read_log())
             if found:
                 return found[1]
             if self.process.poll() is not None:
                 break
             time.sleep(0.05)
-        raise AssertionError("the server did not start:\n" + self.read_log())
+        raise AssertionError(f"the server did not say {pattern}:\n" + self.read_log())
 
     def get(self, path):
         connection = http.client.HTTPConnection(self.address, timeout=30)
