@@ -19,6 +19,7 @@ const formats = {
   srt: { type: "application/x-subrip", write: toSrt },
   vtt: { type: "text/vtt", write: toVtt },
 };
+const quietest = -60; // decibels of full scale
 const at = (id) => document.getElementById(id);
 
 const transcript = new Transcript();
@@ -67,8 +68,10 @@ function showControls() {
   at("clear").disabled = isEmpty;
 }
 
-function showLevel(pcm) {
-  at("level").value = Math.max(-60, levelDb(pcm));
+function showLevel(decibels) {
+  const shown = Math.round(Math.max(quietest, decibels));
+  at("level").ariaValueNow = shown;
+  at("level").style.setProperty("--share", 1 - shown / quietest);
 }
 
 function onEvent(event, delay) {
@@ -102,7 +105,7 @@ const states = {
 function endRecording(text, tone) {
   recording?.release();
   recording = null;
-  at("level").value = -60;
+  showLevel(quietest);
   if (transcript.segments.length === 0) view.clear();
   showControls();
   tell(text, tone);
@@ -149,7 +152,7 @@ async function startMicrophone() {
   showControls();
   stream.start();
   await microphone.start((pcm) => {
-    showLevel(pcm);
+    showLevel(levelDb(pcm));
     stream.push(pcm);
   });
 }
@@ -176,7 +179,11 @@ async function startFile(file) {
   view.begin(file.name);
   showControls();
   stream.start();
-  await sendFile(stream, pcm, { spoken: settings.pace === "spoken", stopped: () => stopped, onBlock: showLevel });
+  await sendFile(stream, pcm, {
+    spoken: settings.pace === "spoken",
+    stopped: () => stopped,
+    onBlock: (block) => showLevel(levelDb(block)),
+  });
   stream.finish();
 }
 

@@ -70,5 +70,5 @@ export const totals = [
   { label: "Minutes of audio", name: "tutti_audio_seconds_total", scale: 1 / 60 },
   { label: "Refused", name: "tutti_refusals_total" },
   { label: "Failed", name: "tutti_failed_sessions_total" },
-  { label: "Times a reader was too slow", name: "tutti_net_slow_readers_total" },
+  { label: "Slow readers", name: "tutti_net_slow_readers_total" },
 ];

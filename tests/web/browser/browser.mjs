@@ -69,6 +69,15 @@ export async function checkFits(page, width) {
   assert.ok(await page.evaluate(() => document.documentElement.scrollWidth) <= width, `wider than ${width} pixels`);
 }
 
+/** Asks again and again; page.waitForFunction would need a policy that allows eval. */
+export async function until(condition, seconds = 20) {
+  const deadline = Date.now() + 1000 * seconds;
+  while (!(await condition())) {
+    assert.ok(Date.now() < deadline, `not within ${seconds} s: ${condition}`);
+    await new Promise((done) => { setTimeout(done, 50); });
+  }
+}
+
 /** Waits for the line that says what goes on. */
 export function state(page, text, timeout = 20_000) {
   return page.locator("#state", { hasText: text }).waitFor({ timeout });

@@ -6,7 +6,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
-import { checkAccessibility, checkFits, launch, openPage, state } from "./browser.mjs";
+import { checkAccessibility, checkFits, launch, openPage, state, until } from "./browser.mjs";
 import { similarity } from "./similarity.mjs";
 import { speech, TuttiServer, wav } from "./tutti_server.mjs";
 
@@ -95,7 +95,7 @@ test("the microphone is heard: partials first, then finals", async () => {
   assert.equal(await page.locator(".segment").count(), 0);
   assert.equal(await page.locator("#slab-text").evaluate((text) => getComputedStyle(text).fontStyle), "italic");
   assert.match(await page.locator("#latency").textContent(), /^\d+ ms$/);
-  await page.waitForFunction(() => document.getElementById("level").value > -45);
+  await until(() => page.locator("#level").evaluate((meter) => meter.ariaValueNow > -45));
   await page.locator(".segment").waitFor();
   assert.equal(await page.locator("#slab-text").evaluate((text) => getComputedStyle(text).fontStyle), "normal");
   await page.click("#talk");

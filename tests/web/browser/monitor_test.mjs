@@ -6,7 +6,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
-import { checkAccessibility, checkFits, launch, openPage, state } from "./browser.mjs";
+import { checkAccessibility, checkFits, launch, openPage, state, until } from "./browser.mjs";
 import { speech, TuttiServer } from "./tutti_server.mjs";
 
 let folder;
@@ -37,14 +37,6 @@ function table(page, title) {
     const values = texts("td");
     return Object.fromEntries(texts("th").map((label, i) => [label, values[i]]));
   });
-}
-
-async function until(condition) {
-  const deadline = Date.now() + 20_000;
-  while (!(await condition())) {
-    assert.ok(Date.now() < deadline, `not within 20 s: ${condition}`);
-    await new Promise((done) => { setTimeout(done, 100); });
-  }
 }
 
 test("open streams, and what they cost, are seen as figures and lines", async () => {

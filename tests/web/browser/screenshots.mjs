@@ -3,14 +3,14 @@
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { launch, openPage, state } from "./browser.mjs";
+import { launch, openPage, until } from "./browser.mjs";
 import { speech, TuttiServer, wav } from "./tutti_server.mjs";
 
 const [, , docs] = process.argv;
 const clips = ["prompt-46.flac", "prompt-42.flac", "prompt-45.flac", "prompt-47.flac"];
 const viewport = { width: 1120, height: 720 };
-const monitorSeconds = 45;
-const streams = 9;
+const monitorSeconds = 75;
+const streams = 32;
 
 const pause = (seconds) => new Promise((done) => { setTimeout(done, 1000 * seconds); });
 
@@ -20,10 +20,11 @@ async function captions(browser, server, recording, colorScheme) {
   await page.click("#settings-open");
   await page.check("[value=spoken]");
   await page.keyboard.press("Escape");
+  await page.evaluate(() => document.activeElement.blur());
   await page.setInputFiles("#file", recording);
   await page.locator(".segment").nth(clips.length - 2).waitFor({ timeout: 60_000 });
   await page.locator("#slab[data-kind=partial]").waitFor();
-  await page.waitForFunction(() => document.getElementById("slab-text").textContent.length > 25);
+  await until(async () => (await page.locator("#slab-text").textContent()).length > 25);
   await page.screenshot({ path: join(docs, `captions-${colorScheme}.png`), animations: "disabled" });
   await check();
 }
