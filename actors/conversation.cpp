@@ -4,6 +4,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <ranges>
 #include <utility>
 #include <variant>
 
@@ -31,6 +32,7 @@ Conversation::Conversation(StreamSetup setup, Places places)
 
 Conversation::~Conversation() {
   ended_ = true;
+  if (setup_.feed) setup_.feed->end();
   setup_.metrics->session_closed(setup_.dialect_name, failed_);
 }
 
@@ -116,11 +118,35 @@ void Conversation::on_owner_lost(const caf::actor_addr& owner) {
 
 void Conversation::drain() {
   draining_ = true;
+  finish_tracks({});
+}
+
+void Conversation::hang_up() {
+  if (setup_.dialect->is_heard_elsewhere()) return finish_tracks({});
+  ended_ = true;
+}
+
+void Conversation::fault(const Error& error) {
+  if (ended_) return;
+  if (!setup_.dialect->is_heard_elsewhere() || closing_) return end_with(error);
+  failed_ = true;
+  spdlog::info("{}: ends, {}: {}", setup_.session, error.code, error.message);
+  setup_.metrics->error(error.code);
+  converse(nullptr, [&](proto::Actions& actions) { setup_.dialect->on_fault(error, actions); });
+  finish_tracks({proto::close_reason(error.code), error.message});
+}
+
+void Conversation::stop() { end_with({"stopped", "the server stopped before this stream had finished"}); }
+
+/// What comes of the audio still comes, then the session is closed.
+void Conversation::finish_tracks(proto::Close close) {
+  if (!closing_) closing_ = std::move(close);
+  // By index: an event may open another track.
   for (size_t i = 0; i < tracks_.size(); ++i) tracks_[i]->stream.finish(Clock::now(), nullptr);
   sweep();
 }
 
-void Conversation::fault(const Error& error) {
+void Conversation::end_with(const Error& error) {
   if (ended_) return;
   failed_ = true;
   spdlog::info("{}: ended, {}: {}", setup_.session, error.code, error.message);
@@ -145,8 +171,14 @@ std::optional<Clock::time_point> Conversation::check_idle(Clock::time_point now)
 }
 
 void Conversation::on_event(int track, const proto::ServerEvent& event) {
+  tell({.channel = track, .label = label_of(track)}, event);
+}
+
+void Conversation::tell(const proto::TrackName& track, const proto::ServerEvent& event) {
   if (std::holds_alternative<proto::ErrorEvent>(event)) failed_ = true;
-  converse(nullptr, [&](proto::Actions& actions) { setup_.dialect->on_event(track, event, actions); });
+  if (setup_.feed && !ended_) setup_.feed->on_event(track, event);
+  converse(nullptr,
+           [&](proto::Actions& actions) { setup_.dialect->on_event(track.channel, event, actions); });
 }
 
 void Conversation::on_heard(int track, int64_t bytes) {
@@ -167,10 +199,11 @@ void Conversation::give_back(int64_t bytes) {
 void Conversation::perform(const proto::OpenTrack& action, const std::shared_ptr<Cost>& /*cost*/) {
   const auto refuse = [&](std::string code, std::string message) {
     setup_.metrics->refused(code);
-    on_event(action.track, proto::ErrorEvent{.error = {std::move(code), std::move(message)}, .fatal = true});
+    tell({.channel = action.track, .label = action.label},
+         proto::ErrorEvent{.error = {std::move(code), std::move(message)}, .fatal = true});
   };
   if (find(action.track) != nullptr) return;
-  if (draining_) return refuse("draining", "the server is shutting down");
+  if (closing_) return refuse("draining", "the server is shutting down");
   if (open_tracks() == proto::max_tracks) {
     return refuse("too_many_tracks", fmt::format("a session has at most {} tracks", proto::max_tracks));
   }
@@ -181,7 +214,7 @@ void Conversation::perform(const proto::OpenTrack& action, const std::shared_ptr
                    .credit_ms = setup_.credit_ms,
                    .endpoint = setup_.endpoint};
   TrackListener& listener = *this;
-  auto track = std::make_unique<Track>(next_tag_++, std::move(setup), listener);
+  auto track = std::make_unique<Track>(next_tag_++, action.label, std::move(setup), listener);
   StreamOptions options = track->stream.options();
   options.tag = track->tag;
   places_.ask(options);
@@ -223,6 +256,7 @@ void Conversation::perform(const proto::Ignored& /*action*/, const std::shared_p
 
 void Conversation::perform(const proto::Announce& action, const std::shared_ptr<Cost>& /*cost*/) {
   spdlog::info("{}: is {}", setup_.session, action.name);
+  if (setup_.feed) setup_.feed->announce(action.name);
 }
 
 void Conversation::perform(const proto::Close& action, const std::shared_ptr<Cost>& /*cost*/) {
@@ -237,6 +271,14 @@ void Conversation::perform(const proto::Close& action, const std::shared_ptr<Cos
   } else {
     setup_.sink->close(action.code, action.message);
   }
+}
+
+/// The newest of that number: the one that still says something.
+std::string Conversation::label_of(int track) const {
+  for (const auto& each : std::views::reverse(tracks_)) {
+    if (each->stream.track() == track) return each->label;
+  }
+  return {};
 }
 
 RecognitionStream* Conversation::find(int track) {
@@ -257,7 +299,7 @@ void Conversation::sweep() {
     if (each->stream.closed() && !ended_) places_.give_back(each->tag);
     return each->stream.closed();
   });
-  if (draining_ && tracks_.empty() && !ended_) perform(proto::Close{}, nullptr);
+  if (closing_ && tracks_.empty() && !ended_) perform(*closing_, nullptr);
 }
 
 }  // namespace tutti

@@ -13,6 +13,7 @@
 #include "actors/metrics.hpp"
 #include "actors/ports.hpp"
 #include "actors/recognition_stream.hpp"
+#include "actors/session_feed.hpp"
 #include "proto/dialect.hpp"
 
 namespace tutti {
@@ -24,6 +25,7 @@ struct StreamSetup {
   std::shared_ptr<proto::Dialect> dialect;
   std::shared_ptr<SessionSink> sink;
   std::shared_ptr<Inbox> inbox;
+  std::shared_ptr<SessionFeed> feed = nullptr;  ///< null when nobody watches
   std::shared_ptr<Metrics> metrics;
   int credit_ms = 4000;
   EndpointRules endpoint = EndpointRules::none();  ///< where the client does not say
@@ -56,8 +58,12 @@ class Conversation final : private TrackListener {
   void on_owner_lost(const caf::actor_addr& owner);
   /// Ends the audio of all tracks here, and the session when they are done, because the server ends.
   void drain();
-  /// The session has to end.
+  /// The client is gone. Who is heard elsewhere is recognized to the end of what was sent.
+  void hang_up();
+  /// The session has to end, likewise.
   void fault(const Error& error);
+  /// The server ends, and does not wait for what was sent.
+  void stop();
   /// Tells the dialect when its client was silent for too long by `now`. Returns when to be called again;
   /// nothing when no silence is too long.
   [[nodiscard]] std::optional<Clock::time_point> check_idle(Clock::time_point now);
@@ -78,9 +84,10 @@ class Conversation final : private TrackListener {
   };
   struct Track {
     int tag;
+    std::string label;  // of OpenTrack
     RecognitionStream stream;
-    Track(int track_tag, TrackSetup setup, TrackListener& listener)
-        : tag(track_tag), stream(std::move(setup), listener) {}
+    Track(int track_tag, std::string name, TrackSetup setup, TrackListener& listener)
+        : tag(track_tag), label(std::move(name)), stream(std::move(setup), listener) {}
   };
 
   void on_event(int track, const proto::ServerEvent& event) override;
@@ -100,6 +107,10 @@ class Conversation final : private TrackListener {
   void perform(const proto::Announce& action, const std::shared_ptr<Cost>& cost);
   void perform(const proto::Close& action, const std::shared_ptr<Cost>& cost);
 
+  void tell(const proto::TrackName& track, const proto::ServerEvent& event);
+  void end_with(const Error& error);
+  void finish_tracks(proto::Close close);
+  [[nodiscard]] std::string label_of(int track) const;
   [[nodiscard]] RecognitionStream* find(int track);
   [[nodiscard]] size_t open_tracks() const;
   void note_message(Clock::time_point arrival);
@@ -111,6 +122,7 @@ class Conversation final : private TrackListener {
   int64_t owed_bytes_ = 0;          // of credit, when negative
   int next_tag_ = 0;
   bool draining_ = false;
+  std::optional<proto::Close> closing_;  // when all tracks are done; no more are opened
   bool ended_ = false;
   bool failed_ = false;
   bool performing_ = false;

@@ -8,6 +8,7 @@
 #include <set>
 #include <string>
 
+#include "actors/event_hub_actor.hpp"
 #include "actors/interfaces.hpp"
 #include "actors/metrics.hpp"
 #include "actors/ports.hpp"
@@ -35,14 +36,16 @@ GatewayActor::behavior_type gateway_actor(GatewayActor::stateful_pointer<Gateway
 /// The gateway as the network sees it: a stream actor for every session.
 class GatewayBridge final : public GatewayPort {
  public:
-  /// `endpoint` holds for streams whose client does not say when segments end.
-  GatewayBridge(caf::actor_system& system, GatewayActor gateway, std::shared_ptr<Metrics> metrics,
-                int credit_ms, const EndpointRules& endpoint);
+  /// `endpoint` holds for streams whose client does not say when segments end. `hub` lives longer, and is
+  /// told of every session.
+  GatewayBridge(caf::actor_system& system, GatewayActor gateway, EventHubBridge& hub,
+                std::shared_ptr<Metrics> metrics, int credit_ms, const EndpointRules& endpoint);
   std::unique_ptr<StreamPort> open_stream(SessionRequest request, std::shared_ptr<SessionSink> sink) override;
 
  private:
   caf::actor_system& system_;
   GatewayActor gateway_;
+  EventHubBridge& hub_;
   std::shared_ptr<Metrics> metrics_;
   int credit_ms_;
   EndpointRules endpoint_;

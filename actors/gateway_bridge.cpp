@@ -1,6 +1,7 @@
 #include <caf/send.hpp>
 #include <utility>
 
+#include "actors/event_hub_actor.hpp"
 #include "actors/gateway.hpp"
 #include "actors/stream_actor.hpp"
 
@@ -11,8 +12,11 @@ namespace {
 /// calls never overlap; only the Inbox is shared with the actor.
 class StreamBridge final : public StreamPort {
  public:
-  StreamBridge(StreamActor stream, std::shared_ptr<Inbox> inbox, bool has_audio_in_text)
-      : stream_(std::move(stream)), inbox_(std::move(inbox)), has_audio_in_text_(has_audio_in_text) {}
+  StreamBridge(StreamActor stream, std::shared_ptr<Inbox> inbox, const proto::Dialect& dialect)
+      : stream_(std::move(stream)),
+        inbox_(std::move(inbox)),
+        has_audio_in_text_(dialect.has_audio_in_text()),
+        is_heard_elsewhere_(dialect.is_heard_elsewhere()) {}
   StreamBridge(const StreamBridge&) = delete;
   StreamBridge& operator=(const StreamBridge&) = delete;
   ~StreamBridge() override { StreamBridge::on_closed(); }
@@ -33,19 +37,23 @@ class StreamBridge final : public StreamPort {
     caf::anon_send(stream_, text_atom_v, TextMessage{std::move(message), Clock::now()});
   }
 
-  void on_fault(Error error) override {
-    // Ahead of queued audio: its transcript is not waited for.
-    caf::anon_send<caf::message_priority::high>(stream_, fault_atom_v, std::move(error));
-    stream_ = nullptr;
-  }
+  void on_fault(Error error) override { end(fault_atom_v, std::move(error)); }
 
-  void on_closed() override {
-    // Ahead of queued audio: nobody is there to hear its transcript.
-    caf::anon_send<caf::message_priority::high>(stream_, closed_atom_v);
-    stream_ = nullptr;
-  }
+  void on_closed() override { end(closed_atom_v); }
 
  private:
+  /// Ahead of queued audio, unless there is somebody to hear its transcript.
+  template <class... Message>
+  void end(Message&&... message) {
+    if (!stream_) return;
+    if (is_heard_elsewhere_) {
+      caf::anon_send(stream_, std::forward<Message>(message)...);
+    } else {
+      caf::anon_send<caf::message_priority::high>(stream_, std::forward<Message>(message)...);
+    }
+    stream_ = nullptr;
+  }
+
   [[nodiscard]] bool charge(size_t bytes) {
     const bool has_credit = inbox_->credit_bytes.fetch_sub(static_cast<int64_t>(bytes)) > 0;
     const bool has_room = inbox_->audio_messages.fetch_add(1) < max_audio_messages;
@@ -57,14 +65,16 @@ class StreamBridge final : public StreamPort {
   StreamActor stream_;  // null when nothing more is to be sent
   std::shared_ptr<Inbox> inbox_;
   bool has_audio_in_text_;
+  bool is_heard_elsewhere_;
 };
 
 }  // namespace
 
-GatewayBridge::GatewayBridge(caf::actor_system& system, GatewayActor gateway,
+GatewayBridge::GatewayBridge(caf::actor_system& system, GatewayActor gateway, EventHubBridge& hub,
                              std::shared_ptr<Metrics> metrics, int credit_ms, const EndpointRules& endpoint)
     : system_(system),
       gateway_(std::move(gateway)),
+      hub_(hub),
       metrics_(std::move(metrics)),
       credit_ms_(credit_ms),
       endpoint_(endpoint) {}
@@ -72,17 +82,19 @@ GatewayBridge::GatewayBridge(caf::actor_system& system, GatewayActor gateway,
 std::unique_ptr<StreamPort> GatewayBridge::open_stream(SessionRequest request,
                                                        std::shared_ptr<SessionSink> sink) {
   auto inbox = std::make_shared<Inbox>();
-  const bool has_audio_in_text = request.dialect->has_audio_in_text();
+  const std::shared_ptr<proto::Dialect> dialect = std::move(request.dialect);
+  std::shared_ptr<SessionFeed> feed = hub_.open_feed(request.session, sink->client());
   StreamSetup setup{.session = std::move(request.session),
                     .dialect_name = request.dialect_name,
-                    .dialect = std::move(request.dialect),
+                    .dialect = dialect,
                     .sink = std::move(sink),
                     .inbox = inbox,
+                    .feed = std::move(feed),
                     .metrics = metrics_,
                     .credit_ms = credit_ms_,
                     .endpoint = endpoint_};
   StreamActor stream = system_.spawn(stream_actor, std::move(setup), gateway_);
-  return std::make_unique<StreamBridge>(std::move(stream), std::move(inbox), has_audio_in_text);
+  return std::make_unique<StreamBridge>(std::move(stream), std::move(inbox), *dialect);
 }
 
 }  // namespace tutti

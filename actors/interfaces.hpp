@@ -39,6 +39,18 @@ using PlacementActor =
     caf::typed_actor<caf::replies_to<place_atom, StreamOptions, StreamActor>::with<Admission>,
                      caf::reacts_to<vacate_atom, int, StreamActor>>;  // by StreamOptions::tag
 
+/// Knows all sessions and those who watch them. Mailbox: of partials and voice events max_unpublished; the
+/// rest is bounded by what is recognized.
+using EventHubActor =
+    caf::typed_actor<caf::reacts_to<open_atom, SessionOpening>, caf::reacts_to<name_atom, SessionName>,
+                     caf::reacts_to<event_atom, SessionEvent>,
+                     caf::reacts_to<closed_atom, uint64_t>,  // the session of a number
+                     caf::reacts_to<subscribe_atom, Subscription>,
+                     caf::reacts_to<start_atom, SubscriptionStart>,
+                     caf::reacts_to<release_atom, uint64_t>,  // a place
+                     caf::reacts_to<idle_atom>,   // from itself: is an ended session to be forgotten?
+                     caf::reacts_to<stop_atom>>;  // close all subscribers, and quit
+
 /// Lets streams in, and out again when the server ends. Quits when it is drained.
 using GatewayActor =
     caf::typed_actor<caf::replies_to<open_atom, StreamOptions, StreamActor>::with<Admission>,

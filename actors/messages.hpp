@@ -7,6 +7,7 @@
 #include <caf/ref_counted.hpp>
 #include <caf/type_id.hpp>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
@@ -15,6 +16,7 @@
 #include "actors/ports.hpp"
 #include "config/result.hpp"
 #include "engine/engine.hpp"
+#include "proto/native.hpp"
 
 namespace tutti {
 
@@ -81,6 +83,32 @@ struct RecognizerInfo {
 using Admission = Result<std::shared_ptr<StreamContext>>;
 using Started = Result<RecognizerInfo>;
 
+// What the event hub is told of a session, by the number that its feed has.
+
+struct SessionOpening {
+  uint64_t number = 0;
+  std::string session;
+  std::string client;  ///< the name of its API key
+};
+struct SessionName {
+  uint64_t number = 0;
+  std::string name;
+};
+struct SessionEvent {
+  uint64_t number = 0;
+  proto::TrackName track;
+  std::shared_ptr<const proto::ServerEvent> event;
+};
+
+struct Subscription {
+  SubscriptionRequest request;
+  SubscriptionPort::Answer answer;
+};
+struct SubscriptionStart {
+  uint64_t place = 0;
+  std::shared_ptr<SessionSink> sink;
+};
+
 /// Lives longer than the gateway actor.
 struct Listener {
   ListenerPort* port = nullptr;
@@ -100,6 +128,11 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(tutti::StreamUpdates)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(tutti::Admission)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(tutti::Started)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(tutti::Listener)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(tutti::SessionOpening)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(tutti::SessionName)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(tutti::SessionEvent)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(tutti::Subscription)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(tutti::SubscriptionStart)
 
 CAF_BEGIN_TYPE_ID_BLOCK(tutti, caf::first_custom_type_id)
 
@@ -129,5 +162,9 @@ CAF_ADD_ATOM(tutti, tutti, vacate_atom, "vacate")
 CAF_ADD_ATOM(tutti, tutti, listen_atom, "listen")
 CAF_ADD_ATOM(tutti, tutti, drain_atom, "drain")
 CAF_ADD_ATOM(tutti, tutti, stop_atom, "stop")
+
+CAF_ADD_ATOM(tutti, tutti, name_atom, "name")
+CAF_ADD_ATOM(tutti, tutti, event_atom, "event")
+CAF_ADD_ATOM(tutti, tutti, subscribe_atom, "subscribe")
 
 CAF_END_TYPE_ID_BLOCK(tutti)

@@ -72,6 +72,12 @@ Metrics::Metrics()
       ignored_messages_(counter(registry_, ignored_name, ignored_help, {{"kind", "malformed"}})),
       open_uploads_(gauge(registry_, "tutti_open_uploads", "Files being received or transcribed")),
       uploads_(counters(registry_, "tutti_uploads_total", "Uploads that ended, by outcome")),
+      open_subscribers_(
+          gauge(registry_, "tutti_open_subscribers", "Readers of sessions that are not their clients")),
+      refused_subscribers_(
+          counters(registry_, "tutti_refused_subscribers_total", "Subscribers that got no place, by reason")),
+      unpublished_events_(counter(registry_, "tutti_unpublished_events_total",
+                                  "Partials and voice events that subscribers were not told of")),
       stream_mailbox_gauge_(gauge(registry_, mailbox_name, mailbox_help, {{"actor", "stream"}})),
       owner_mailbox_gauge_(gauge(registry_, mailbox_name, mailbox_help, {{"actor", "owner"}})) {}
 
@@ -93,6 +99,10 @@ void Metrics::refused(const std::string& reason) { refusals_.Add({{"reason", rea
 void Metrics::error(const std::string& code) { errors_.Add({{"code", code}}).Increment(); }
 
 void Metrics::upload_ended(const std::string& outcome) { uploads_.Add({{"outcome", outcome}}).Increment(); }
+
+void Metrics::subscriber_refused(const std::string& reason) {
+  refused_subscribers_.Add({{"reason", reason}}).Increment();
+}
 
 void Metrics::raise(std::atomic<int64_t>& high_water, int64_t value) {
   int64_t seen = high_water.load(std::memory_order_relaxed);

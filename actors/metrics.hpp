@@ -43,6 +43,11 @@ class Metrics {
   void upload_closed() { open_uploads_.Decrement(); }
   /// `outcome` is "done", "cancelled" or the code of an error.
   void upload_ended(const std::string& outcome);
+  void subscriber_opened() { open_subscribers_.Increment(); }
+  void subscriber_closed() { open_subscribers_.Decrement(); }
+  void subscriber_refused(const std::string& reason);
+  /// A partial or voice event that nobody was told of: the hub had too much to do.
+  void event_unpublished() { unpublished_events_.Increment(); }
   void stream_mailbox(int64_t messages) { raise(stream_mailbox_, messages); }
   void owner_mailbox(int64_t messages) { raise(owner_mailbox_, messages); }
   [[nodiscard]] int64_t stream_mailbox_high_water() const { return stream_mailbox_; }
@@ -80,6 +85,9 @@ class Metrics {
   prometheus::Counter& ignored_messages_;
   prometheus::Gauge& open_uploads_;
   prometheus::Family<prometheus::Counter>& uploads_;
+  prometheus::Gauge& open_subscribers_;
+  prometheus::Family<prometheus::Counter>& refused_subscribers_;
+  prometheus::Counter& unpublished_events_;
   prometheus::Gauge& stream_mailbox_gauge_;
   prometheus::Gauge& owner_mailbox_gauge_;
   std::atomic<int64_t> stream_mailbox_{0};

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,6 +12,7 @@
 
 #include "config/result.hpp"
 #include "proto/dialect.hpp"
+#include "proto/subscription.hpp"
 
 namespace tutti {
 
@@ -67,6 +69,37 @@ class GatewayPort {
   /// full or draining, is told to `sink` in the dialect's way, followed by close.
   virtual std::unique_ptr<StreamPort> open_stream(SessionRequest request,
                                                   std::shared_ptr<SessionSink> sink) = 0;
+};
+
+/// Somebody who wants to read what a session hears.
+struct SubscriptionRequest {
+  std::string stream;  ///< the session, by its own name or one it was announced under
+  std::string client;  ///< the name of the reader's API key; a key sees its own sessions alone
+  proto::SubscriberForm form = proto::SubscriberForm::websocket;
+  std::optional<proto::EventPlace> after;  ///< what the reader has seen
+};
+
+/// Events that are kept of a session for those who come later. They are sent at once, beside what may wait
+/// for a slow reader anyway.
+inline constexpr size_t max_kept_events = 64;
+
+/// A reader's place at a session. Destruction gives it back.
+class SubscriptionPlace {
+ public:
+  virtual ~SubscriptionPlace() = default;
+  /// Begins with what is kept; closes the sink when the session has ended. Called once at most.
+  virtual void start(std::shared_ptr<SessionSink> sink) = 0;
+};
+
+/// Where the network asks for such places.
+class SubscriptionPort {
+ public:
+  /// Fails with "no_such_stream", "nothing_new" (the session has ended, and its reader has seen all), or
+  /// "too_many_subscribers".
+  using Answer = std::function<void(Result<std::unique_ptr<SubscriptionPlace>>)>;
+  virtual ~SubscriptionPort() = default;
+  /// `answer` is called from any thread, or dropped when the server ends.
+  virtual void take_place(SubscriptionRequest request, Answer answer) = 0;
 };
 
 /// A file to transcribe, as HTTP received it (proto/transcription.hpp says what it may hold).

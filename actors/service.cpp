@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "actors/credit.hpp"
+#include "actors/event_hub_actor.hpp"
 #include "actors/gateway.hpp"
 #include "actors/metrics.hpp"
 #include "actors/placement.hpp"
@@ -64,7 +65,9 @@ struct RecognitionService::Impl {
     });
     gateway = system.spawn(gateway_actor,
                            GatewaySetup{.placement = placement, .status = status, .grace = options.grace});
-    bridge = std::make_unique<GatewayBridge>(system, gateway, metrics, options.credit_ms, options.endpoint);
+    hub = std::make_unique<EventHubBridge>(system, options.subscribers, metrics);
+    bridge =
+        std::make_unique<GatewayBridge>(system, gateway, *hub, metrics, options.credit_ms, options.endpoint);
     uploads = std::make_unique<UploadBridge>(
         [this](const UploadSetup& setup, const GatewayActor& let_in) {
           return spawn_upload(system, setup, let_in);
@@ -77,14 +80,16 @@ struct RecognitionService::Impl {
   ~Impl() {
     if (!gateway) return;
     caf::anon_send(gateway, stop_atom_v);
-    await_gateway();
+    await(gateway);
+    if (hub) caf::anon_send(hub->actor(), stop_atom_v);
     caf::anon_send_exit(placement, caf::exit_reason::user_shutdown);
   }
 
-  /// Whether the gateway quit by itself; false when it failed.
-  bool await_gateway() {
+  /// Whether an actor quit by itself; false when it failed.
+  template <class Actor>
+  bool await(const Actor& actor) {
     caf::scoped_actor self{system};
-    self->monitor(gateway);
+    self->monitor(actor);
     bool quit = false;
     self->receive([&](const caf::down_msg& down) { quit = !down.reason; });
     return quit;
@@ -112,6 +117,7 @@ struct RecognitionService::Impl {
   OwnerGroup owners;
   PlacementActor placement;
   GatewayActor gateway;
+  std::unique_ptr<EventHubBridge> hub;
   std::unique_ptr<GatewayBridge> bridge;
   std::unique_ptr<UploadBridge> uploads;
 };
@@ -122,6 +128,8 @@ RecognitionService::RecognitionService(const ServiceOptions& options, std::share
 RecognitionService::~RecognitionService() = default;
 
 GatewayPort& RecognitionService::gateway() { return *impl_->bridge; }
+
+SubscriptionPort& RecognitionService::subscriptions() { return *impl_->hub; }
 
 UploadPort& RecognitionService::uploads() { return *impl_->uploads; }
 
@@ -139,7 +147,10 @@ void RecognitionService::drain() { caf::anon_send(impl_->gateway, drain_atom_v);
 void RecognitionService::stop() { caf::anon_send<caf::message_priority::high>(impl_->gateway, stop_atom_v); }
 
 void RecognitionService::wait() {
-  if (!impl_->await_gateway()) throw std::runtime_error("the gateway failed; see the log");
+  if (!impl_->await(impl_->gateway)) throw std::runtime_error("the gateway failed; see the log");
+  // What the sessions heard last is in its mailbox.
+  caf::anon_send(impl_->hub->actor(), stop_atom_v);
+  impl_->await(impl_->hub->actor());
 }
 
 }  // namespace tutti

@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "actors/event_hub.hpp"
 #include "actors/fwd.hpp"
 #include "actors/gpu_owner.hpp"
 #include "actors/ports.hpp"
@@ -17,12 +18,13 @@ struct ServiceOptions {
   EndpointRules endpoint = EndpointRules::none();  ///< of streams whose client does not say
   std::chrono::seconds grace{10};
   UploadLimits uploads;
+  EventHubLimits subscribers;
   int worker_threads = 1;  ///< for all actors but the owners, which have a thread each
 };
 
 /// All actors of a server, wired: owners, placement, gateway. What is outside talks to it through ports and
-/// needs to know nothing of actors. Whatever calls gateway() or uploads() must have stopped before the
-/// destruction.
+/// needs to know nothing of actors. Whatever calls gateway(), uploads() or subscriptions() must have stopped
+/// before the destruction.
 class RecognitionService {
  public:
   /// Starts the owners and waits for them. Throws SetupError when one cannot start, or when `credit_ms` does
@@ -34,6 +36,7 @@ class RecognitionService {
 
   [[nodiscard]] GatewayPort& gateway();
   [[nodiscard]] UploadPort& uploads();
+  [[nodiscard]] SubscriptionPort& subscriptions();
   [[nodiscard]] const StatusPort& status() const;
   [[nodiscard]] const RecognizerInfo& info() const;
 
@@ -43,7 +46,8 @@ class RecognitionService {
   void drain();
   /// Ends the open streams at once. Any thread.
   void stop();
-  /// Waits for the end of drain() or stop(). Throws std::runtime_error when the gateway failed.
+  /// Waits for the end of drain() or stop(), when subscribers have been told all there was. Throws
+  /// std::runtime_error when the gateway failed.
   void wait();
 
  private:

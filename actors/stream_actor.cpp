@@ -62,7 +62,10 @@ StreamActor::behavior_type stream_actor(Self self, const StreamSetup& setup, con
         self->state.conversation->on_text(message);
         quit_if_ended(self);
       },
-      [self](closed_atom) { self->quit(); },
+      [self](closed_atom) {
+        self->state.conversation->hang_up();
+        quit_if_ended(self);
+      },
       [self](fault_atom, const Error& error) {
         self->state.conversation->fault(error);
         quit_if_ended(self);
@@ -77,7 +80,7 @@ StreamActor::behavior_type stream_actor(Self self, const StreamSetup& setup, con
         quit_if_ended(self);
       },
       [self](stop_atom) {
-        self->state.conversation->fault({"stopped", "the server stopped before this stream had finished"});
+        self->state.conversation->stop();
         quit_if_ended(self);
       },
   };

@@ -46,6 +46,9 @@ constexpr std::array counters = {
     NetMetric{"upload_bytes_total", "Received of files to transcribe", &NetStats::upload_bytes},
     NetMetric{"refused_uploads_total", "Uploads over max_upload_bytes or beyond max_uploads",
               &NetStats::refused_uploads},
+    NetMetric{"subscriptions_total", "Subscriptions to the events of a stream", &NetStats::subscriptions},
+    NetMetric{"slow_subscribers_total", "Subscribers dropped because they did not read",
+              &NetStats::slow_subscribers},
     NetMetric{"vanished_peers_total", "Sessions whose peer went without a close frame",
               &NetStats::vanished_peers},
 };

@@ -68,9 +68,10 @@ void serve(const ServerConfig& config) {
                     .max_segment_ms = config.engine.max_segment_ms},
        .grace = std::chrono::seconds(config.grace_s),
        .uploads = {.max_uploads = config.max_uploads, .max_seconds = config.max_upload_seconds},
+       .subscribers = {.max_subscribers = config.max_subscribers},
        .worker_threads = plan.threads.workers},
       metrics);
-  NetServer server(network, service.gateway(), service.status(), service.uploads());
+  NetServer server(network, service.gateway(), service.status(), service.uploads(), service.subscriptions());
   metrics->add_source(std::make_shared<NetMetrics>(server.stats()));
   server.start();
   service.listening(server);

@@ -58,6 +58,7 @@ NetOptions plan_network(const ServerConfig& config, const ThreadPlan& threads) {
   options.audiosocket = config.audiosocket;
   options.io_threads = threads.io_threads;
   options.max_sessions = config.max_sessions;
+  options.max_subscribers = config.max_subscribers;
   options.max_message_bytes = static_cast<size_t>(config.max_message_bytes);
   options.max_queued_events = static_cast<size_t>(config.max_queued_events);
   options.max_upload_bytes = static_cast<size_t>(config.max_upload_bytes);

@@ -103,6 +103,8 @@ constexpr ConfigOption table[] = {
      number<&ServerConfig::max_queued_events>(2, 1000000)},
     {"server.idle_timeout_s", "A session without audio or keep-alive for so long ends.",
      number<&ServerConfig::idle_timeout_s>(1, 86400)},
+    {"server.max_subscribers", "Readers of the events of streams; one more is refused.",
+     number<&ServerConfig::max_subscribers>(0, 1000000)},
     {"server.max_uploads", "Files being received or transcribed at a time; one more is refused.",
      number<&ServerConfig::max_uploads>(1, 1000)},
     {"server.max_upload_bytes", "A longer request body is refused.",

@@ -20,6 +20,7 @@ struct ServerConfig {
   int idle_timeout_s = 60;          ///< without audio or keepalive
   int max_queued_events = 256;      ///< results waiting for a slow reader; partials are superseded first
   int grace_s = 10;                 ///< how long SIGTERM waits for running streams
+  int max_subscribers = 1024;       ///< readers of sessions that are not their clients
   int max_uploads = 4;              ///< files being received or transcribed at a time
   int max_upload_bytes = 64 << 20;  ///< of a request's body
   int max_upload_seconds = 4 * 3600;  ///< of a file's audio

@@ -14,10 +14,12 @@
 #include "net/pages.hpp"
 #include "net/routes.hpp"
 #include "net/session_id.hpp"
+#include "net/subscription_exchange.hpp"
 #include "net/transport.hpp"
 #include "net/upload_exchange.hpp"
 #include "net/ws_session.hpp"
 #include "proto/dialects.hpp"
+#include "proto/subscription.hpp"
 
 namespace tutti {
 namespace asio = boost::asio;
@@ -83,6 +85,7 @@ class HttpSession final : public Connection, public std::enable_shared_from_this
   void shut_down() override {
     asio::post(stream_.get_executor(), [self = shared_from_this()] {
       self->shutting_down_ = true;
+      if (const auto subscription = self->subscription_.lock()) return subscription->shut_down();
       if (!self->upgraded_) self->stream_.close();
     });
   }
@@ -115,6 +118,7 @@ class HttpSession final : public Connection, public std::enable_shared_from_this
     stream_.close();
   }
   using Exchange = UploadExchange;
+  using PlaceAnswer = Result<std::unique_ptr<SubscriptionPlace>>;
 
   void read() {
     if (shutting_down_) return;
@@ -143,10 +147,13 @@ class HttpSession final : public Connection, public std::enable_shared_from_this
     auto client =
         is_public(target.path) ? std::string() : hub_.options.credentials.admit(credential_headers(request));
     if (!client) return refuse_client(client.error());
+    if (auto stream = proto::watched_stream(target.path)) {
+      return subscribe(std::move(*stream), std::move(*client));
+    }
     const proto::DialectEntry* const dialect = dialect_at(target.path);
     if (dialect != nullptr && is_upgrade) return upgrade(*dialect, target, std::move(*client));
     if (target.path == transcriptions_path && request.method() == http::verb::post) return upload();
-    write(answer(method, target.path, dialect, hub_.status), parser_->keep_alive() && parser_->is_done());
+    write(answer(method, target.path, dialect, hub_.status), may_keep_alive());
   }
 
   [[nodiscard]] const proto::DialectEntry* dialect_at(std::string_view path) const {
@@ -157,7 +164,7 @@ class HttpSession final : public Connection, public std::enable_shared_from_this
     ++hub_.stats.unauthorized_requests;
     auto reply = error_reply(401, error.code, error.message);
     reply.headers = {{"WWW-Authenticate", "Bearer"}};
-    write(std::move(reply), parser_->keep_alive() && parser_->is_done());
+    write(std::move(reply), may_keep_alive());
   }
 
   void on_read_error(const error_code& error) {
@@ -184,11 +191,7 @@ class HttpSession final : public Connection, public std::enable_shared_from_this
   }
 
   void upgrade(const proto::DialectEntry& dialect, const Target& target, std::string client) {
-    if (buffer_.size() > 0) {
-      return write(
-          error_reply(400, "bad_request", "data was sent before the WebSocket handshake was answered"),
-          false);
-    }
+    if (buffer_.size() > 0) return refuse_early_data();
     auto slot = SessionSlot::take(hub_.stats, hub_.options.max_sessions);
     if (!slot) {
       ++hub_.stats.refused_sessions;
@@ -210,15 +213,87 @@ class HttpSession final : public Connection, public std::enable_shared_from_this
       accepted.subprotocol = "token";
     }
     upgraded_ = true;
-    start_ws_session(std::move(ticket_), std::move(*slot), std::move(stream_),
+    start_ws_session(std::move(ticket_), std::move(slot), std::move(stream_),
                      {.request = parser_->release(),
-                      .session = {.session = handshake.session,
-                                  .dialect_name = dialect.name,
-                                  .dialect = std::move(accepted.dialect)},
+                      .serves = SessionRequest{.session = handshake.session,
+                                               .dialect_name = dialect.name,
+                                               .dialect = std::move(accepted.dialect)},
                       .subprotocol = std::move(accepted.subprotocol),
                       .headers = std::move(accepted.headers),
                       .client = std::move(client)});
   }
+
+  void refuse_early_data() {
+    write(error_reply(400, "bad_request", "data was sent before the WebSocket handshake was answered"),
+          false);
+  }
+
+  /// A WebSocket that is asked for, or else an event stream.
+  void subscribe(Result<std::string> stream, std::string client) {
+    const auto& request = parser_->get();
+    if (!stream)
+      return write(error_reply(400, stream.error().code, stream.error().message), may_keep_alive());
+    if (request.method() != http::verb::get) {
+      auto reply = error_reply(405, "method_not_allowed", "the events of a stream answer GET");
+      reply.headers = {{"Allow", "GET"}};
+      return write(std::move(reply), may_keep_alive());
+    }
+    const bool upgrades = beast::websocket::is_upgrade(request);
+    if (upgrades && buffer_.size() > 0) return refuse_early_data();
+    const auto after = request["Last-Event-ID"];
+    SubscriptionRequest wanted{
+        .stream = std::move(*stream),
+        .client = std::move(client),
+        .form = upgrades ? proto::SubscriberForm::websocket : proto::SubscriberForm::event_stream,
+        .after = proto::parse_event_place({after.data(), after.size()})};
+    stream_.tcp().expires_never();
+    hub_.subscriptions.take_place(
+        std::move(wanted), [self = shared_from_this(), upgrades](PlaceAnswer place) {
+          asio::post(self->stream_.get_executor(), [self, upgrades, place = std::move(place)]() mutable {
+            self->on_place(std::move(place), upgrades);
+          });
+        });
+  }
+
+  void on_place(PlaceAnswer place, bool upgrades) {
+    if (shutting_down_) return;
+    if (!place) return refuse_subscriber(place.error());
+    upgrades ? serve_websocket(std::move(*place)) : serve_events(std::move(*place));
+  }
+
+  void refuse_subscriber(const Error& error) {
+    // What makes browsers stop asking.
+    if (error.code == "nothing_new") return write({204, {}, {}, {}}, may_keep_alive());
+    const bool is_full = error.code == "too_many_subscribers";
+    auto reply = error_reply(is_full ? 503 : 404, error.code, error.message);
+    if (is_full) reply.headers = {{"Retry-After", "5"}};
+    write(std::move(reply), may_keep_alive());
+  }
+
+  void serve_websocket(std::unique_ptr<SubscriptionPlace> place) {
+    const auto offered = header(parser_->get(), http::field::sec_websocket_protocol);
+    std::string subprotocol = offers_token_subprotocol(offered) ? "token" : "";
+    upgraded_ = true;
+    start_ws_session(std::move(ticket_), std::nullopt, std::move(stream_),
+                     {.request = parser_->release(),
+                      .serves = std::move(place),
+                      .subprotocol = std::move(subprotocol),
+                      .headers = {},
+                      .client = {}});
+  }
+
+  void serve_events(std::unique_ptr<SubscriptionPlace> place) {
+    const auto subscription = std::make_shared<SubscriptionExchange>(
+        shared_from_this(), ticket_.shared_hub(), stream_, buffer_, std::move(place),
+        StreamedReply(parser_->get().version() < 11, may_keep_alive()), [this](bool keep_alive) {
+          if (shutting_down_ || !keep_alive) return stream_.close();
+          read();
+        });
+    subscription_ = subscription;
+    subscription->start();
+  }
+
+  [[nodiscard]] bool may_keep_alive() const { return parser_->keep_alive() && parser_->is_done(); }
 
   void upload() {
     std::make_shared<Exchange>(shared_from_this(), hub_, stream_, buffer_, std::move(*parser_),
@@ -237,7 +312,7 @@ class HttpSession final : public Connection, public std::enable_shared_from_this
     response_.version(11);
     response_.result(reply.status);
     response_.set(http::field::server, hub_.options.server_name);
-    response_.set(http::field::content_type, reply.content_type);
+    if (!reply.content_type.empty()) response_.set(http::field::content_type, reply.content_type);
     response_.keep_alive(keep_alive);
     for (const auto& [name, value] : reply.headers) response_.insert(name, value);
     response_.body() = std::move(reply.body);
@@ -281,6 +356,7 @@ class HttpSession final : public Connection, public std::enable_shared_from_this
   http::response<http::string_body> response_;
   std::array<char, 4096> drain_buffer_{};
   char first_byte_ = 0;
+  std::weak_ptr<SubscriptionExchange> subscription_;
   bool shutting_down_ = false;
   bool upgraded_ = false;  // the socket is another's
 };

@@ -23,8 +23,8 @@ using boost::system::error_code;
 
 namespace {
 
-// Connections beyond the sessions: room for health checks, scrapes and refusals. At this cap nothing is
-// accepted until a connection ends; the kernel's backlog waits.
+// Connections beyond sessions and subscribers: room for health checks, scrapes and refusals. At this cap
+// nothing is accepted until a connection ends; the kernel's backlog waits.
 constexpr size_t spare_connections = 64;
 // Of a socket the server does not read. A client that sends faster than its audio is recognized fills it, and
 // its pings wait behind that audio: left to the kernel it would grow to minutes of audio, and clients would
@@ -125,11 +125,12 @@ void ConnectionTicket::assign(std::weak_ptr<Connection> connection) const {
 }
 
 Hub::Hub(const NetOptions& net_options, GatewayPort& gateway_port, const StatusPort& status_port,
-         UploadPort& upload_port)
+         UploadPort& upload_port, SubscriptionPort& subscription_port)
     : options(net_options),
       gateway(gateway_port),
       status(status_port),
       uploads(upload_port),
+      subscriptions(subscription_port),
       strand_(asio::make_strand(io)) {
   if (options.tls) {
     SSL_CTX* const context = options.tls->context.get();
@@ -202,7 +203,8 @@ void Hub::accept_next() {
 }
 
 void Hub::accept_on(Listener& listener) {
-  const size_t most = static_cast<size_t>(options.max_sessions) + spare_connections;
+  const size_t most = static_cast<size_t>(options.max_sessions) +
+                      static_cast<size_t>(options.max_subscribers) + spare_connections;
   if (stopped_accepting_ || listener.accept_pending || connections_.size() >= most) return;
   listener.accept_pending = true;
   listener.acceptor.async_accept(asio::make_strand(io),

@@ -26,7 +26,7 @@ class Hub : public std::enable_shared_from_this<Hub> {
  public:
   /// Throws SetupError as check_listener, and when a port is taken.
   Hub(const NetOptions& net_options, GatewayPort& gateway_port, const StatusPort& status_port,
-      UploadPort& upload_port);
+      UploadPort& upload_port, SubscriptionPort& subscription_port);
 
   void start_accepting();
   /// Open connections go on. From any thread.
@@ -72,6 +72,7 @@ class Hub : public std::enable_shared_from_this<Hub> {
   GatewayPort& gateway;
   const StatusPort& status;
   UploadPort& uploads;
+  SubscriptionPort& subscriptions;
   NetStats stats;
   std::optional<boost::asio::ssl::context> tls;
 

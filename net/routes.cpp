@@ -55,10 +55,9 @@ HttpReply not_found() {
   for (const proto::DialectEntry& dialect : proto::dialects()) paths.push_back(dialect.path);
   return error_reply(
       404, "not_found",
-      fmt::format(
-          "nothing is served at this path; there are the pages / and /monitor, and {}, {}, /v1/models, "
-          "/healthz, /readyz and /metrics",
-          fmt::join(paths, ", "), transcriptions_path));
+      fmt::format("nothing is served at this path; there are the pages / and /monitor, and {}, {}, "
+                  "/v1/streams/ID/events, /v1/models, /healthz, /readyz and /metrics",
+                  fmt::join(paths, ", "), transcriptions_path));
 }
 
 }  // namespace

@@ -38,9 +38,9 @@ struct NetServer::Impl {
 };
 
 NetServer::NetServer(const NetOptions& options, GatewayPort& gateway, const StatusPort& status,
-                     UploadPort& uploads)
+                     UploadPort& uploads, SubscriptionPort& subscriptions)
     : impl_(std::make_unique<Impl>()) {
-  impl_->hub = std::make_shared<Hub>(options, gateway, status, uploads);
+  impl_->hub = std::make_shared<Hub>(options, gateway, status, uploads, subscriptions);
 }
 
 NetServer::~NetServer() { stop(); }

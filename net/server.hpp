@@ -35,7 +35,8 @@ struct NetOptions {
   std::vector<DialectPort> dialect_ports;
   std::string audiosocket;  ///< like bind, for Asterisk's AudioSocket, which has no keys; empty = not at all
   int io_threads = 1;
-  int max_sessions = 4096;                              ///< more are answered 503
+  int max_sessions = 4096;                              ///< WebSocket sessions; more are answered 503
+  int max_subscribers = 1024;                           ///< there may be, at the SubscriptionPort
   size_t max_message_bytes = 1U << 20U;                 ///< a longer WebSocket message ends its session
   size_t max_upload_bytes = 64U << 20U;                 ///< of a file to transcribe, with its form
   size_t max_queued_events = 256;                       ///< results waiting for a slow reader
@@ -65,7 +66,8 @@ class NetServer final : public ListenerPort {
  public:
   /// Binds, and listens from start() on. Throws SetupError as check_listener, and when a port is taken.
   /// The ports outlive the server.
-  NetServer(const NetOptions& options, GatewayPort& gateway, const StatusPort& status, UploadPort& uploads);
+  NetServer(const NetOptions& options, GatewayPort& gateway, const StatusPort& status, UploadPort& uploads,
+            SubscriptionPort& subscriptions);
   /// Calls stop().
   ~NetServer() override;
   NetServer(const NetServer&) = delete;

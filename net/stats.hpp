@@ -28,6 +28,8 @@ struct NetStats {
   std::atomic<int64_t> oversized_messages{0};   ///< closed by max_message_bytes
   std::atomic<int64_t> upload_bytes{0};         ///< of bodies with files to transcribe
   std::atomic<int64_t> refused_uploads{0};      ///< over max_upload_bytes, or for want of a place
+  std::atomic<int64_t> subscriptions{0};        ///< to the events of a stream
+  std::atomic<int64_t> slow_subscribers{0};     ///< closed as slow_readers
   std::atomic<int64_t> vanished_peers{0};       ///< gone without a close frame
 };
 

@@ -17,8 +17,8 @@
 
 #include "net/hub.hpp"
 #include "net/routes.hpp"
+#include "net/streamed_reply.hpp"
 #include "net/transport.hpp"
-#include "net/upload_reply.hpp"
 
 namespace tutti {
 
@@ -243,7 +243,7 @@ class UploadExchange final : public UploadSink, public std::enable_shared_from_t
   Transport::executor_type executor_;
   Buffer& buffer_;
   boost::beast::http::request_parser<boost::beast::http::string_body> parser_;
-  UploadReply reply_;
+  StreamedReply reply_;
   Done done_;
   std::unique_ptr<UploadPlace> place_;
   Clock::time_point started_;

@@ -52,7 +52,8 @@ void async_teardown(beast::role_type role, SessionTransport& transport, Handler&
 /// particular not the sink. At most one read, one write, one ping and one close are outstanding.
 class WsSession final : public Connection, public std::enable_shared_from_this<WsSession> {
  public:
-  WsSession(ConnectionTicket ticket, SessionSlot slot, Transport transport, UpgradeRequest upgrade);
+  WsSession(ConnectionTicket ticket, std::optional<SessionSlot> slot, Transport transport,
+            UpgradeRequest upgrade);
 
   void run();
   void shut_down() override;
@@ -79,6 +80,7 @@ class WsSession final : public Connection, public std::enable_shared_from_this<W
   void on_write(const error_code& error);
   void write_close();
 
+  [[nodiscard]] bool may_idle_out() const;
   void watch();
   void on_watch();
   void ping();
@@ -90,20 +92,21 @@ class WsSession final : public Connection, public std::enable_shared_from_this<W
   void finish();
 
   ConnectionTicket ticket_;
-  SessionSlot slot_;
+  std::optional<SessionSlot> slot_;
   Hub& hub_;
   websocket::stream<SessionTransport, /*deflateSupported=*/false> ws_;
   asio::steady_timer watch_timer_;
   asio::steady_timer pause_timer_;
   UpgradeRequest upgrade_;
   std::unique_ptr<StreamPort> stream_;
+  std::unique_ptr<SubscriptionPlace> place_;  // instead of a stream
   State state_ = State::handshake;
 
   std::array<std::byte, read_slice_bytes> buffer_;
   std::string text_;
   size_t message_bytes_ = 0;  // of the message being read
   int64_t credit_ = 0;
-  bool has_audio_in_text_;
+  bool has_audio_in_text_ = false;
   bool reading_ = false;
   bool faulted_ = false;  // reported: what the stream says of it comes, and a close
   bool paused_ = false;
@@ -168,7 +171,14 @@ class Sink final : public SessionSink {
   std::atomic<bool> closed_{false};
 };
 
-WsSession::WsSession(ConnectionTicket ticket, SessionSlot slot, Transport transport, UpgradeRequest upgrade)
+/// What is kept for a subscriber is sent to it at once.
+size_t queue_capacity(const NetOptions& options, const UpgradeRequest& upgrade) {
+  const bool subscribes = std::holds_alternative<std::unique_ptr<SubscriptionPlace>>(upgrade.serves);
+  return options.max_queued_events + (subscribes ? max_kept_events : 0);
+}
+
+WsSession::WsSession(ConnectionTicket ticket, std::optional<SessionSlot> slot, Transport transport,
+                     UpgradeRequest upgrade)
     : ticket_(std::move(ticket)),
       slot_(std::move(slot)),
       hub_(ticket_.hub()),
@@ -176,8 +186,13 @@ WsSession::WsSession(ConnectionTicket ticket, SessionSlot slot, Transport transp
       watch_timer_(ws_.get_executor()),
       pause_timer_(ws_.get_executor()),
       upgrade_(std::move(upgrade)),
-      has_audio_in_text_(upgrade_.session.dialect->has_audio_in_text()),
-      queue_(hub_.options.max_queued_events) {}
+      queue_(queue_capacity(hub_.options, upgrade_)) {
+  if (auto* const place = std::get_if<std::unique_ptr<SubscriptionPlace>>(&upgrade_.serves)) {
+    place_ = std::move(*place);
+  } else {
+    has_audio_in_text_ = std::get<SessionRequest>(upgrade_.serves).dialect->has_audio_in_text();
+  }
+}
 
 void WsSession::run() {
   ticket_.assign(weak_from_this());
@@ -232,7 +247,7 @@ void WsSession::on_accept(const error_code& error) {
     ++hub_.stats.bad_http_requests;
     return finish();
   }
-  ++hub_.stats.sessions;
+  ++(place_ ? hub_.stats.subscriptions : hub_.stats.sessions);
   state_ = State::open;
   upgrade_.request = {};
   // By plain pointer: the transport is this session's, and so are its operations.
@@ -240,9 +255,16 @@ void WsSession::on_accept(const error_code& error) {
   last_data_ = Clock::now();
   next_ping_ = last_data_ + hub_.options.ping_interval;
   watch();
-  stream_ = hub_.gateway.open_stream(std::move(upgrade_.session),
-                                     std::make_shared<Sink>(ticket_.shared_hub(), ws_.get_executor(),
-                                                            weak_from_this(), std::move(upgrade_.client)));
+  auto sink = std::make_shared<Sink>(ticket_.shared_hub(), ws_.get_executor(), weak_from_this(),
+                                     std::move(upgrade_.client));
+  if (!place_) {
+    stream_ = hub_.gateway.open_stream(std::move(std::get<SessionRequest>(upgrade_.serves)), std::move(sink));
+    return;
+  }
+  place_->start(std::move(sink));
+  // Whatever it says is read and has no effect, so that its pings are answered.
+  credit_ = read_slice_bytes;
+  read();
 }
 
 void WsSession::read() {
@@ -280,7 +302,7 @@ void WsSession::on_read(const error_code& error, size_t bytes) {
 
 void WsSession::on_audio(size_t bytes) {
   const bool ends_message = ws_.is_message_done();
-  if (bytes == 0 && !ends_message) return;
+  if (place_ || (bytes == 0 && !ends_message)) return;
   credit_ -= static_cast<int64_t>(bytes);
   hub_.stats.audio_bytes += static_cast<int64_t>(bytes);
   if (credit_ <= 0) ++hub_.stats.read_stalls;
@@ -331,7 +353,7 @@ void WsSession::send(std::string message, bool is_partial) {
       ++hub_.stats.superseded_partials;
       break;
     case EventQueue::Outcome::overflow:
-      ++hub_.stats.slow_readers;
+      ++(place_ ? hub_.stats.slow_subscribers : hub_.stats.slow_readers);
       detach();
       return close(CloseReason::policy,
                    fmt::format("too slow a reader: {} results are waiting", queue_.size()));
@@ -363,6 +385,7 @@ void WsSession::on_write(const error_code& error) {
 void WsSession::close(CloseReason code, std::string_view reason) {
   if (state_ != State::open) return;
   state_ = State::closing;
+  place_.reset();
   close_reason_.code = static_cast<uint16_t>(code);
   close_reason_.reason = utf8_prefix(reason, max_close_reason_bytes);
   close_deadline_ = Clock::now() + hub_.options.close_timeout;
@@ -375,11 +398,13 @@ void WsSession::write_close() {
   ws_.async_close(close_reason_, [self = shared_from_this()](const error_code&) { self->finish(); });
 }
 
+/// Who only listens is silent by nature.
+bool WsSession::may_idle_out() const { return state_ == State::open && reading_ && !faulted_ && !place_; }
+
 /// Sleeps until the earliest of what may fall due.
 void WsSession::watch() {
   auto due = state_ == State::closing ? close_deadline_ : next_ping_;
-  if (state_ == State::open && reading_ && !faulted_)
-    due = std::min(due, last_data_ + hub_.options.idle_timeout);
+  if (may_idle_out()) due = std::min(due, last_data_ + hub_.options.idle_timeout);
   watch_timer_.expires_at(due);
   watch_timer_.async_wait([self = shared_from_this()](const error_code&) { self->on_watch(); });
 }
@@ -387,7 +412,7 @@ void WsSession::watch() {
 void WsSession::on_watch() {
   const auto now = Clock::now();
   if (state_ == State::closing && now >= close_deadline_) return finish();
-  if (state_ == State::open && reading_ && !faulted_ && now >= last_data_ + hub_.options.idle_timeout) {
+  if (may_idle_out() && now >= last_data_ + hub_.options.idle_timeout) {
     ++hub_.stats.idle_sessions;
     report("idle_timeout",
            fmt::format("no message for {} s; send {{\"type\":\"keepalive\"}} when there is no audio",
@@ -413,6 +438,8 @@ void WsSession::report(std::string code, std::string message) {
   faulted_ = true;
   if (const auto stream = std::exchange(stream_, nullptr)) {
     stream->on_fault({std::move(code), std::move(message)});
+  } else if (place_) {
+    close(proto::close_reason(code), message);
   }
 }
 
@@ -434,6 +461,7 @@ void WsSession::on_teardown() {
 
 void WsSession::detach() {
   if (const auto stream = std::exchange(stream_, nullptr)) stream->on_closed();
+  place_.reset();
 }
 
 void WsSession::finish() {
@@ -446,7 +474,7 @@ void WsSession::finish() {
 
 }  // namespace
 
-void start_ws_session(ConnectionTicket ticket, SessionSlot slot, Transport transport,
+void start_ws_session(ConnectionTicket ticket, std::optional<SessionSlot> slot, Transport transport,
                       UpgradeRequest upgrade) {
   std::make_shared<WsSession>(std::move(ticket), std::move(slot), std::move(transport), std::move(upgrade))
       ->run();

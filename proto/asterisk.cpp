@@ -87,6 +87,7 @@ class AsteriskDialect final : public Dialect {
  public:
   explicit AsteriskDialect(std::string format) : default_format_(std::move(format)) {}
 
+  [[nodiscard]] bool is_heard_elsewhere() const override { return true; }
   void on_text(std::string_view message, Actions& actions) override;
   void on_binary(std::span<const std::byte> bytes, bool /*ends_message*/, Actions& actions) override {
     if (is_open_) actions.emplace_back(TrackAudio{the_track, {bytes.begin(), bytes.end()}});

@@ -56,6 +56,7 @@ struct Handshake {
 struct OpenTrack {
   int track = 0;
   StreamRequest request;
+  std::string label = {};  ///< what the client calls it; empty = nothing
 };
 /// Audio in the format of the track's request; a sample may be split between two of them. What is more than
 /// the message brought, such as silence for what was lost on the way, is owed: the client is read again when
@@ -86,7 +87,8 @@ struct Reply {
 struct Ignored {
   Error reason;
 };
-/// What others call the session: for protocols that have no way back, whose results are read elsewhere.
+/// What others call the session, beside its own name: under both they find its results. A session may have
+/// max_names of them.
 struct Announce {
   std::string name;
 };
@@ -106,6 +108,8 @@ using Actions = std::vector<Action>;
 
 /// Tracks of a session that may be open at a time; another one fails with "too_many_tracks".
 inline constexpr int max_tracks = 8;
+/// Names by which others find a session.
+inline constexpr int max_names = 4;
 
 /// One client's conversation: turns its messages into actions on recognition streams, and their events into
 /// its messages. One object a session; pure: no sockets, no clock, no threads. Calls do not overlap; what a
@@ -142,7 +146,8 @@ class Dialect {
   [[nodiscard]] virtual std::optional<std::chrono::milliseconds> idle_limit() const { return std::nullopt; }
   virtual void on_idle(Actions& /*actions*/) {}
 
-  /// The server ends the session: what is the client told? All tracks are gone. Without a Close the session
+  /// The server ends the session: what is the client told? All tracks are gone, or, where the client is heard
+  /// elsewhere, at the end of their audio. Without a Close the session
   /// is closed with close_reason(error.code) and the error's message.
   virtual void on_fault(const Error& error, Actions& actions) = 0;
 };

@@ -56,6 +56,8 @@ class JambonzDialect final : public Dialect {
  public:
   explicit JambonzDialect(const Media& media) : media_(media) {}
 
+  // FreeSWITCH hands results on; jambonz does not look at them.
+  [[nodiscard]] bool is_heard_elsewhere() const override { return true; }
   void on_text(std::string_view message, Actions& actions) override;
   void on_binary(std::span<const std::byte> bytes, bool ends_message, Actions& actions) override;
   void on_event(int track, const ServerEvent& event, Actions& actions) override;
@@ -131,9 +133,8 @@ void JambonzDialect::on_event(int track, const ServerEvent& event, Actions& acti
   }
   const bool is_partial = std::holds_alternative<Partial>(event);
   if (!is_partial && !std::holds_alternative<Final>(event)) return;
-  const std::string json = write_event(event, OutputFormat::json);
-  actions.emplace_back(Reply{fmt::format(R"({{"type":"transcription","data":{{"channel":{},{}}})", track,
-                                         std::string_view(json).substr(1)),
+  actions.emplace_back(Reply{fmt::format(R"({{"type":"transcription","data":{}}})",
+                                         write_event(event, TrackName{.channel = track, .label = {}})),
                              is_partial});
 }
 

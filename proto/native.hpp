@@ -40,4 +40,12 @@ using ClientEvent = std::variant<Finalize, Eof, KeepAlive>;
 /// and everything else is empty (nothing is sent).
 [[nodiscard]] std::string write_event(const ServerEvent& event, OutputFormat format);
 
+/// Which of a session's tracks an event is of, where there may be several.
+struct TrackName {
+  int channel = 0;
+  std::string label;  ///< said instead of the number, unless it is empty
+};
+/// JSON that begins with `"channel":0`, or with `"track":"inbound"`.
+[[nodiscard]] std::string write_event(const ServerEvent& event, const TrackName& track);
+
 }  // namespace tutti::proto

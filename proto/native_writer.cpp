@@ -78,4 +78,17 @@ std::string write_event(const ServerEvent& event, OutputFormat format) {
   return std::move(json).take();
 }
 
+std::string write_event(const ServerEvent& event, const TrackName& track) {
+  JsonWriter json;
+  json.begin_object();
+  if (track.label.empty()) {
+    json.key("channel").integer(track.channel);
+  } else {
+    json.key("track").string(track.label);
+  }
+  std::visit(JsonMembers{json}, event);
+  json.end_object();
+  return std::move(json).take();
+}
+
 }  // namespace tutti::proto

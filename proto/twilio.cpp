@@ -61,19 +61,26 @@ std::optional<int64_t> count_in(const object& from, Name name) {
   return found ? found : count_in(from, name.snake);
 }
 
-/// What the stream is called, in one of the places for it; empty when in none.
-std::string stream_name(const object& message, const object& start) {
-  for (const object& from : {message, start}) {
-    for (const std::string_view name : {"streamSid", "stream_sid", "stream_id", "streamId"}) {
-      if (const auto text = string_in(from, name)) return utf8_prefix(*text, max_name_bytes);
+/// What the stream and its call are called, each in one of the places for it.
+void announce_names(const object& message, const object& start, Actions& actions) {
+  const auto announce = [&](std::initializer_list<std::string_view> members) {
+    for (const object& from : {message, start}) {
+      for (const std::string_view member : members) {
+        const auto name = string_in(from, member);
+        if (!name || name->empty()) continue;
+        actions.emplace_back(Announce{utf8_prefix(*name, max_name_bytes)});
+        return;
+      }
     }
-  }
-  return {};
+  };
+  announce({"streamSid", "stream_sid", "stream_id", "streamId"});
+  announce({"callSid", "call_sid", "call_control_id", "callId"});
 }
 
 class TwilioDialect final : public Dialect {
  public:
   [[nodiscard]] bool has_audio_in_text() const override { return true; }
+  [[nodiscard]] bool is_heard_elsewhere() const override { return true; }
   void on_text(std::string_view message, Actions& actions) override;
   void on_binary(std::span<const std::byte> /*bytes*/, bool ends_message, Actions& actions) override {
     if (ends_message) ignore("bad_message", "audio comes in media messages, not in binary ones", actions);
@@ -143,7 +150,7 @@ void TwilioDialect::on_start(const object& message, Actions& actions) {
     request.sample_rate = static_cast<int>(rate);
   }
   request_ = request;
-  if (auto name = stream_name(message, start); !name.empty()) actions.emplace_back(Announce{std::move(name)});
+  announce_names(message, start, actions);
 }
 
 void TwilioDialect::on_media(const object& message, Actions& actions) {
@@ -169,7 +176,8 @@ TwilioDialect::Track* TwilioDialect::find_or_open(std::string_view name, Actions
   tracks_.push_back({.name = std::string(name),
                      .order = MediaOrder(request_->format.encoding, request_->sample_rate),
                      .done = false});
-  actions.emplace_back(OpenTrack{.track = index(tracks_.back()), .request = *request_});
+  actions.emplace_back(
+      OpenTrack{.track = index(tracks_.back()), .request = *request_, .label = std::string(name)});
   return &tracks_.back();
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/event_hub_actor.hpp"
 #include "actors/gateway.hpp"
 #include "actors/metrics.hpp"
 #include "actors/placement.hpp"
@@ -42,13 +43,15 @@ class ActorTest : public testing::Test {
     gateway = system->spawn(
         gateway_actor,
         GatewaySetup{.placement = placement, .status = status, .grace = std::chrono::seconds(10)});
-    bridge = std::make_unique<GatewayBridge>(*system, gateway, metrics, credit_ms, EndpointRules{});
+    hub = std::make_unique<EventHubBridge>(*system, EventHubLimits{}, metrics);
+    bridge = std::make_unique<GatewayBridge>(*system, gateway, *hub, metrics, credit_ms, EndpointRules{});
   }
 
   void TearDown() override {
     bridge.reset();
     if (gateway) caf::anon_send(gateway, stop_atom_v);
     system.run();
+    if (hub) caf::anon_send(hub->actor(), stop_atom_v);
     caf::anon_send_exit(placement, caf::exit_reason::user_shutdown);
     for (const GpuOwner& owner : owners) caf::anon_send_exit(owner, caf::exit_reason::user_shutdown);
     system.run();
@@ -73,6 +76,7 @@ class ActorTest : public testing::Test {
   std::vector<GpuOwner> owners;
   PlacementActor placement;
   GatewayActor gateway;
+  std::unique_ptr<EventHubBridge> hub;
   std::unique_ptr<GatewayBridge> bridge;
 };
 

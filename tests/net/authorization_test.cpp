@@ -120,7 +120,8 @@ TEST(Listener, IsForThisMachineAloneUnlessKeysOrTheOwnerSaySo) {
   FakeGateway gateway;
   FakeStatus status;
   FakeUploads uploads;
-  EXPECT_THROW(NetServer(options, gateway, status, uploads), SetupError);
+  FakeSubscriptions subscriptions;
+  EXPECT_THROW(NetServer(options, gateway, status, uploads, subscriptions), SetupError);
 
   NetOptions insecure = options;
   insecure.insecure = true;

@@ -85,12 +85,13 @@ TEST(DialectPort, ThatIsTakenIsRefused) {
   FakeGateway gateway;
   FakeStatus status;
   FakeUploads uploads;
+  FakeSubscriptions subscriptions;
   NetOptions options = with_port_for(text_audio);
   options.bind = "127.0.0.1:0";
   const std::string address = taken.server.address();
   options.dialect_ports[0].port = static_cast<uint16_t>(std::stoi(address.substr(address.rfind(':') + 1)));
   EXPECT_THAT(
-      [&] { NetServer(options, gateway, status, uploads); },
+      [&] { NetServer(options, gateway, status, uploads, subscriptions); },
       testing::ThrowsMessage<SetupError>("cannot listen on " + address +
                                          ": address already in use; choose another with --dialect-at"));
 }

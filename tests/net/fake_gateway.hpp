@@ -166,10 +166,65 @@ class FakeUploads final : public UploadPort {
   size_t next_ = 0;
 };
 
+/// One stream that can be watched, "known", by at most one subscriber.
+class FakeSubscriptions final : public SubscriptionPort {
+ public:
+  void take_place(SubscriptionRequest request, Answer answer) override {
+    Result<std::unique_ptr<SubscriptionPlace>> place = fail("no_such_stream", "there is no such stream");
+    if (request.stream == "read") place = fail("nothing_new", "");
+    if (request.stream == "known") {
+      if (taken.fetch_add(1) == 0) {
+        place = std::make_unique<Place>(*this);
+      } else {
+        --taken;
+        place = fail("too_many_subscribers", "one subscriber is enough");
+      }
+    }
+    asked.at(count_++).set_value(std::move(request));
+    answer(std::move(place));
+  }
+
+  /// What the `i`-th request was.
+  [[nodiscard]] SubscriptionRequest request(size_t i = 0) { return get(asked.at(i)); }
+  /// The sink of the `i`-th that was started.
+  [[nodiscard]] std::shared_ptr<SessionSink> sink(size_t i = 0) { return get(started.at(i)); }
+
+  std::atomic<int> taken{0};
+
+ private:
+  class Place final : public SubscriptionPlace {
+   public:
+    explicit Place(FakeSubscriptions& port) : port_(port) {}
+    Place(const Place&) = delete;
+    Place& operator=(const Place&) = delete;
+    ~Place() override { --port_.taken; }
+    void start(std::shared_ptr<SessionSink> sink) override {
+      port_.started.at(port_.start_count_++).set_value(std::move(sink));
+    }
+
+   private:
+    FakeSubscriptions& port_;
+  };
+
+  template <class T>
+  static T get(std::promise<T>& promise) {
+    auto future = promise.get_future();
+    if (future.wait_for(std::chrono::seconds(20)) != std::future_status::ready) {
+      throw std::runtime_error("nobody subscribed");
+    }
+    return future.get();
+  }
+
+  std::array<std::promise<SubscriptionRequest>, 16> asked;
+  std::array<std::promise<std::shared_ptr<SessionSink>>, 16> started;
+  std::atomic<size_t> count_{0};
+  std::atomic<size_t> start_count_{0};
+};
+
 /// A server on a free port, with what it talks to.
 struct TestServer {
   explicit TestServer(NetOptions options = {})
-      : server(on_free_port(std::move(options)), gateway, status, uploads) {
+      : server(on_free_port(std::move(options)), gateway, status, uploads, subscriptions) {
     server.start();
   }
 
@@ -181,6 +236,7 @@ struct TestServer {
   FakeGateway gateway;
   FakeStatus status;
   FakeUploads uploads;
+  FakeSubscriptions subscriptions;
   NetServer server;
 };
 

@@ -17,10 +17,11 @@ std::string bind_error(const std::string& bind) {
   FakeGateway gateway;
   FakeStatus status;
   FakeUploads uploads;
+  FakeSubscriptions subscriptions;
   NetOptions options;
   options.bind = bind;
   try {
-    const NetServer server(options, gateway, status, uploads);
+    const NetServer server(options, gateway, status, uploads, subscriptions);
   } catch (const SetupError& error) {
     return error.what();
   }
@@ -68,6 +69,7 @@ TEST(NetServer, AnswersAboveTheLimitOfSessionsWith503) {
 TEST(NetServer, HoldsBackConnectionsBeyondItsCapUntilOneEnds) {
   NetOptions options;
   options.max_sessions = 1;
+  options.max_subscribers = 0;
   TestServer test(options);
   std::vector<TestClient> clients;
   for (int i = 0; i < 100; ++i) clients.emplace_back(test.server.address());

@@ -37,12 +37,13 @@ std::string bytes_of(const std::vector<std::byte>& bytes) {
 struct Line {
   std::string operator()(const OpenTrack& open) const {
     const StreamRequest& request = open.request;
-    return fmt::format("= open {} {} {} Hz {}{}{}{}{}{}{}", open.track, to_string(request.format.encoding),
+    return fmt::format("= open {} {} {} Hz {}{}{}{}{}{}{}{}", open.track, to_string(request.format.encoding),
                        request.sample_rate, channels_of(request.format), request.interim ? " interim" : "",
                        request.words ? " words" : "", request.vad_events ? " vad" : "",
                        milliseconds("endpoint", request.endpoint_silence_ms),
                        milliseconds("long_silence", request.long_silence_ms),
-                       milliseconds("max_segment", request.max_segment_ms));
+                       milliseconds("max_segment", request.max_segment_ms),
+                       open.label.empty() ? "" : fmt::format(" called {}", open.label));
   }
   std::string operator()(const TrackAudio& audio) const {
     return fmt::format("= audio {} {}", audio.track, bytes_of(audio.bytes));

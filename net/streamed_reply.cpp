@@ -1,4 +1,4 @@
-#include "net/upload_reply.hpp"
+#include "net/streamed_reply.hpp"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,8 @@
 
 namespace tutti {
 
-std::string UploadReply::begin(const ReplyHead& head, std::string_view reason, std::string_view server_name) {
+std::string StreamedReply::begin(const ReplyHead& head, std::string_view reason,
+                                 std::string_view server_name) {
   const bool sized = head.content_length.has_value();
   chunked_ = !sized && !is_http_1_0_;
   keep_alive_ = keep_alive_ && (sized || chunked_);
@@ -23,12 +24,12 @@ std::string UploadReply::begin(const ReplyHead& head, std::string_view reason, s
   return out;
 }
 
-std::string UploadReply::piece(std::string_view content) const {
+std::string StreamedReply::piece(std::string_view content) const {
   if (!chunked_) return std::string(content);
   // A chunk of no bytes would be the last.
   return content.empty() ? std::string() : fmt::format("{:x}\r\n{}\r\n", content.size(), content);
 }
 
-std::string UploadReply::end() const { return chunked_ ? "0\r\n\r\n" : ""; }
+std::string StreamedReply::end() const { return chunked_ ? "0\r\n\r\n" : ""; }
 
 }  // namespace tutti

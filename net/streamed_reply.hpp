@@ -7,11 +7,12 @@
 
 namespace tutti {
 
-/// How an upload's reply is put on the wire: with its length when that is known, in chunks when it is made as
-/// it goes (RFC 9112 section 7.1), and up to the end of the connection for a client of HTTP/1.0.
-class UploadReply {
+/// How a reply that is made bit by bit is put on the wire: with its length when that is known, in chunks when
+/// it is made as it goes (RFC 9112 section 7.1), and up to the end of the connection for a client of
+/// HTTP/1.0.
+class StreamedReply {
  public:
-  UploadReply(bool is_http_1_0, bool keep_alive) : is_http_1_0_(is_http_1_0), keep_alive_(keep_alive) {}
+  StreamedReply(bool is_http_1_0, bool keep_alive) : is_http_1_0_(is_http_1_0), keep_alive_(keep_alive) {}
 
   /// The status line, with the `reason` of its status, and the headers.
   [[nodiscard]] std::string begin(const ReplyHead& head, std::string_view reason,
