@@ -171,6 +171,7 @@ class SubscriberTest(AsyncTest):
         self.assertEqual(rest, events[1:])
         last = EventStream(self.server, "MZ2", Last_Event_ID=events[-1][0])
         self.assertEqual(last.response.status, 204)
+        last.connection.close()
 
     async def test_asterisk_hanging_up_is_not_the_end_of_what_was_said(self):
         async with self.connect("/asterisk", subprotocols=["media"]) as ws:
@@ -239,7 +240,11 @@ class KeyTest(AsyncTest):
                     statuses[name] = stream.response.status
                     if stream.response.status == 200:
                         watching = stream
-                statuses["nobody"] = (await asyncio.to_thread(EventStream, server, session)).response.status
+                    else:
+                        stream.connection.close()
+                stranger = await asyncio.to_thread(EventStream, server, session)
+                stranger.connection.close()
+                statuses["nobody"] = stranger.response.status
                 self.assertEqual(statuses, {"alice": 200, "bob": 404, "nobody": 401})
             await asyncio.to_thread(watching.result)
             server.terminate()
