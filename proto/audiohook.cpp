@@ -217,6 +217,8 @@ void AudioHookDialect::on_open(const object& parameters, Actions& actions) {
 
 void AudioHookDialect::on_binary(std::span<const std::byte> bytes, bool /*ends_message*/, Actions& actions) {
   if (state_ == State::preparing) return client_error({"bad_message", "audio came before open"}, actions);
+  // What comes after the end is passed on to be counted as ignored.
+  if (state_ == State::closing) actions.emplace_back(TrackAudio{0, {bytes.begin(), bytes.end()}});
   if (state_ != State::active || bytes.empty()) return;
   if (!splitter_) {
     splitter_.emplace(bytes_per_sample(media_->encoding), static_cast<int>(media_->channels.size()));

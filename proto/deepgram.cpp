@@ -149,9 +149,10 @@ void DeepgramDialect::on_binary(std::span<const std::byte> bytes, bool ends_mess
   message_has_audio_ = message_has_audio_ || !bytes.empty();
   // An empty message is how older clients say CloseStream.
   if (ends_message && !std::exchange(message_has_audio_, false)) return close_stream(actions);
-  if (bytes.empty() || closing_) return;
-  digest_.add(bytes);
-  if (!request_.multichannel) {
+  if (bytes.empty()) return;
+  if (!closing_) digest_.add(bytes);
+  // What comes after the end is passed on to be counted as ignored.
+  if (!request_.multichannel || closing_) {
     actions.emplace_back(TrackAudio{.track = 0, .bytes = {bytes.begin(), bytes.end()}});
     return;
   }

@@ -103,11 +103,11 @@ class VoskDialect final : public Dialect {
   }
 
   void on_binary(std::span<const std::byte> bytes, bool ends_message, Actions& actions) override {
-    if (ended_) return;
-    open(actions);
+    // What comes after the end is passed on to be counted as ignored, and has no reply.
+    if (!ended_) open(actions);
     received_ += static_cast<int64_t>(bytes.size());
     actions.emplace_back(TrackAudio{the_track, {bytes.begin(), bytes.end()}});
-    if (!ends_message) return;
+    if (!ends_message || ended_) return;
     waiting_.push_back({.is_command = false, .position = received_});
     reply_to_heard(actions);
     if (waiting_.size() > max_waiting_replies) {

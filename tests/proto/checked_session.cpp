@@ -36,12 +36,15 @@ CheckedSession::CheckedSession(std::unique_ptr<Dialect> dialect, SessionRules ru
 
 template <class Call>
 void CheckedSession::call(Call what) {
-  last_actions_.clear();
   if (closed_) return;
-  what(last_actions_);
-  for (const Action& action : last_actions_) obey(action);
+  Actions actions;
+  what(actions);
+  for (const Action& action : actions) {
+    obey(action);
+    if (watcher_) watcher_(action);
+  }
   ++calls_;
-  actions_ += last_actions_.size();
+  actions_ += actions.size();
   require(actions_ <= calls_ * max_actions_per_call, "the work that calls cause is bounded");
   require(rules_.fills_gaps || carried_bytes_ <= sent_bytes_, "there is no more audio than was sent");
 }

@@ -2,12 +2,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
+#include <utility>
 
 #include "proto/dialect.hpp"
 
@@ -55,8 +55,9 @@ class CheckedSession {
 
   [[nodiscard]] bool closed() const { return closed_; }
   [[nodiscard]] const std::map<int, Track>& tracks() const { return tracks_; }
-  /// Of the last call.
-  [[nodiscard]] const std::vector<Action>& last_actions() const { return last_actions_; }
+
+  /// Called with every action from now on.
+  void watch(std::function<void(const Action& action)> watcher) { watcher_ = std::move(watcher); }
 
  private:
   template <class Call>
@@ -69,7 +70,7 @@ class CheckedSession {
   std::unique_ptr<Dialect> dialect_;
   SessionRules rules_;
   std::map<int, Track> tracks_;
-  Actions last_actions_;
+  std::function<void(const Action& action)> watcher_;
   size_t calls_ = 0;
   size_t actions_ = 0;
   size_t sent_bytes_ = 0;

@@ -111,6 +111,8 @@ struct Refusal {
   std::string_view code;
 };
 
+void PrintTo(const Refusal& refusal, std::ostream* out) { *out << refusal.query; }
+
 class RefusedStreamRequest : public testing::TestWithParam<Refusal> {};
 
 TEST_P(RefusedStreamRequest, HasItsCode) {
@@ -170,6 +172,10 @@ struct RefusedMessage {
   std::string text;
   std::string_view code;
 };
+
+void PrintTo(const RefusedMessage& message, std::ostream* out) {
+  *out << testing::PrintToString(message.text.substr(0, 60));
+}
 
 class RefusedClientMessage : public testing::TestWithParam<RefusedMessage> {};
 
