@@ -3,7 +3,7 @@
 # make test    install what is needed, build, and run every test
 # make asan    the tests of the folders without sockets, under AddressSanitizer and UndefinedBehaviorSanitizer
 # make fuzz    what reads messages and files, fed with what libFuzzer makes up: FUZZ_SECONDS=5 of it for each reader
-# make check   formatting and the rules between folders
+# make check   formatting, the rules between folders, and the tests that the documentation names
 #
 # CMAKE_ARGS is passed to CMake, for example CMAKE_ARGS=-DTUTTI_CUDA=ON.
 
@@ -46,6 +46,7 @@ fuzz: install-fuzz
 check:
 	scripts/check-format.sh
 	scripts/check-layers.py
+	scripts/check-field-reports.py
 
 install:
 	scripts/install-deps.sh

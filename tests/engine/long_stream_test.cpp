@@ -3,7 +3,9 @@
 
 #include <array>
 
+#include "counting_ops.hpp"
 #include "engine_fixture.hpp"
+#include "gpu/cpu/cpu_ops.hpp"
 
 namespace tutti {
 namespace {
@@ -42,6 +44,30 @@ TEST(LongStreams, SegmentsStayTheSameAndOnAnExactClockForHundredsOfThem) {
     EXPECT_EQ(finals[i].start_sample, finals[0].start_sample + origin);
     EXPECT_EQ(finals[i].end_sample, finals[0].end_sample + origin);
   }
+}
+
+TEST(LongStreams, AChunkCostsTheSameHoweverLongTheStreamIs) {
+  EngineConfig config = greedy_config();
+  config.max_streams = 1;
+  auto owned = std::make_unique<CountingOps>(make_cpu_ops());
+  CountingOps& ops = *owned;
+  Engine engine(bundled_model(), std::move(owned), config);
+  const StreamKey key = engine.admit({.interim = false}).value();
+  const std::vector<float> samples = clip("libri-06.flac");
+  std::vector<int64_t> costs;
+  for (int round = 0; round < 12; ++round) {
+    must(engine.feed(key, samples));
+    while (engine.has_work()) {
+      ops.take_count();
+      (void)engine.tick();
+      costs.push_back(ops.take_count());
+    }
+  }
+  // A chunk each, once the first ones have filled the history.
+  ASSERT_GT(costs.size(), 60U);
+  const auto full = std::span(costs).subspan(20);
+  EXPECT_GT(full.front(), 0);
+  EXPECT_THAT(full, testing::Each(full.front()));
 }
 
 // Without a pause the position origin restarts at 1.5 times max_position_frames: the stream goes on past any
