@@ -1,8 +1,10 @@
 # make run     install what is needed, build, and serve the bundled model
 # make build   the program: build/release/bin/tutti
 # make test    install what is needed, build, and run every test
-# make asan    the tests of the folders without sockets, under AddressSanitizer and UndefinedBehaviorSanitizer
+# make asan    the tests of the folders without sockets, under AddressSanitizer and UndefinedBehaviorSanitizer, long
+#              ones shortened
 # make fuzz    what reads messages and files, fed with what libFuzzer makes up: FUZZ_SECONDS=5 of it for each reader
+# make nightly what has the time: the long tests under the sanitizers too, and NIGHTLY_SECONDS=600 for each reader
 # make check   formatting, the rules between folders, and the tests that the documentation names
 #
 # CMAKE_ARGS is passed to CMake, for example CMAKE_ARGS=-DTUTTI_CUDA=ON.
@@ -13,6 +15,7 @@ BUILD := build/release
 ASAN := build/asan
 FUZZ := build/fuzz
 FUZZ_SECONDS ?= 5
+NIGHTLY_SECONDS ?= 600
 PURE := $(wildcard $(addprefix tests/,config audio gpu decode cache model engine proto fuzz))
 NODE_TESTS := $(patsubst %/package-lock.json,%/node_modules,$(wildcard tests/*/package-lock.json))
 CTEST := ctest --output-on-failure -j$(JOBS)
@@ -20,7 +23,7 @@ CTEST := ctest --output-on-failure -j$(JOBS)
 # Rebuilds are quick where ccache is installed; without it the variable is empty and ignored.
 export CMAKE_CXX_COMPILER_LAUNCHER := $(shell command -v ccache)
 
-.PHONY: run build test asan fuzz check install install-tests install-fuzz configure
+.PHONY: run build test asan fuzz nightly check install install-tests install-fuzz configure
 .NOTPARALLEL:
 
 run: install build
@@ -42,6 +45,10 @@ fuzz: install-fuzz
 	cmake --preset fuzz
 	cmake --build $(FUZZ) -j$(JOBS)
 	scripts/fuzz.sh $(FUZZ) $(FUZZ_SECONDS)
+
+nightly:
+	$(MAKE) asan TUTTI_LONG_TESTS=1
+	$(MAKE) fuzz FUZZ_SECONDS=$(NIGHTLY_SECONDS)
 
 check:
 	scripts/check-format.sh

@@ -6,16 +6,13 @@
 #include <vector>
 
 #include "tests/cache/cache_model.hpp"
+#include "tests/config/patience.hpp"
 
 namespace tutti {
 namespace {
 
-// Over all geometries together. Under AddressSanitizer, which is ten times slower, a tenth.
-#ifdef __SANITIZE_ADDRESS__
-constexpr size_t total_operations = 100'000;
-#else
-constexpr size_t total_operations = 1'000'000;
-#endif
+// Over all geometries together.
+size_t total_operations() { return is_in_a_hurry() ? 100'000 : 1'000'000; }
 
 uint64_t seed() {
   if (const char* given = std::getenv("TUTTI_TEST_SEED")) return std::strtoull(given, nullptr, 10);
@@ -47,7 +44,7 @@ TEST_P(PagedCacheModel, HoldsTheFramesOfAPlainList) {
   const uint64_t used_seed = seed();
   SCOPED_TRACE("TUTTI_TEST_SEED=" + std::to_string(used_seed));
   CacheModel model(GetParam(), used_seed);
-  const size_t operations = total_operations / geometries().size() + 1;
+  const size_t operations = total_operations() / geometries().size() + 1;
   for (size_t i = 0; i < operations; ++i) {
     model.step();
     ASSERT_FALSE(HasFailure()) << "after operation " << i;

@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "proto/audiosocket.hpp"
 #include "proto/dialects.hpp"
 #include "tests/config/broken_rule.hpp"
 #include "tests/fuzz/fuzz_input.hpp"
@@ -27,6 +28,18 @@ constexpr size_t most_growth = 512;
 // Longer scripts are not held again: what they could show, a short one does.
 constexpr size_t max_repeated_happenings = 16;
 
+/// AudioSocket is no WebSocket, and has no handshake.
+AcceptFunction accept_function(const std::string& name) {
+  if (name == "audiosocket") {
+    return [](const Handshake& /*handshake*/) -> Acceptance {
+      return Accepted{.dialect = make_audiosocket(), .subprotocol = {}, .headers = {}};
+    };
+  }
+  const DialectEntry* const dialect = find_dialect(name);
+  require(dialect != nullptr, "there is such a dialect");
+  return dialect->accept;
+}
+
 /// A value of an HTTP header stays on its line.
 void check_headers(const Headers& headers) {
   for (const auto& [name, value] : headers) {
@@ -37,7 +50,7 @@ void check_headers(const Headers& headers) {
 
 class Conversation {
  public:
-  explicit Conversation(const DialectEntry& dialect) : dialect_(dialect) {}
+  Conversation(AcceptFunction accept, SessionRules rules) : accept_(accept), rules_(rules) {}
 
   void hold(std::string_view script) {
     while (!script.empty()) {
@@ -63,7 +76,7 @@ class Conversation {
       static_cast<void>(take_line(script));
       headers.push_back(std::move(*header));
     }
-    Acceptance acceptance = dialect_.accept(test_handshake(target, std::move(headers)));
+    Acceptance acceptance = accept_(test_handshake(target, std::move(headers)));
     if (const auto* refused = std::get_if<Refused>(&acceptance)) {
       check_headers(refused->headers);
       simdjson::dom::parser parser;
@@ -72,7 +85,7 @@ class Conversation {
     }
     auto& accepted = std::get<Accepted>(acceptance);
     check_headers(accepted.headers);
-    session_.emplace(std::move(accepted.dialect), rules_of(dialect_.name));
+    session_.emplace(std::move(accepted.dialect), rules_);
     session_->open();
   }
 
@@ -102,7 +115,8 @@ class Conversation {
             fmt::format("a session does not grow: {} bytes more", after - std::min(before, after)));
   }
 
-  const DialectEntry& dialect_;
+  AcceptFunction accept_;
+  SessionRules rules_;
   std::optional<CheckedSession> session_;
   std::vector<Happening> happened_;
 };
@@ -110,9 +124,7 @@ class Conversation {
 }  // namespace
 
 void run_dialect(const std::string& name, std::span<const std::byte> input) {
-  const DialectEntry* const dialect = find_dialect(name);
-  require(dialect != nullptr, "there is such a dialect");
-  Conversation(*dialect).hold(text_of(input));
+  Conversation(accept_function(name), rules_of(name)).hold(text_of(input));
 }
 
 }  // namespace tutti::fuzz

@@ -23,8 +23,9 @@ std::vector<FuzzTarget> make_targets() {
       {"pcm", fuzz::run_pcm},
       {"audio-intake", fuzz::run_audio_intake},
   };
-  for (const proto::DialectEntry& dialect : proto::dialects()) {
-    const std::string name(dialect.name);
+  std::vector<std::string> dialects = {"audiosocket"};
+  for (const proto::DialectEntry& dialect : proto::dialects()) dialects.emplace_back(dialect.name);
+  for (const std::string& name : dialects) {
     targets.push_back(
         {"dialect-" + name, [name](std::span<const std::byte> input) { fuzz::run_dialect(name, input); }});
   }

@@ -28,7 +28,8 @@ bool is_utf8(std::string_view text) {
 
 SessionRules rules_of(std::string_view dialect_name) {
   return {.replies_are_json = dialect_name != "native" && dialect_name != "sherpa",
-          .fills_gaps = dialect_name == "twilio"};
+          .fills_gaps = dialect_name == "twilio",
+          .has_frames = dialect_name == "audiosocket"};
 }
 
 CheckedSession::CheckedSession(std::unique_ptr<Dialect> dialect, SessionRules rules)
@@ -45,7 +46,8 @@ void CheckedSession::call(Call what) {
   }
   ++calls_;
   actions_ += actions.size();
-  require(actions_ <= calls_ * max_actions_per_call, "the work that calls cause is bounded");
+  require(actions_ <= calls_ * max_actions_per_call + (rules_.has_frames ? sent_bytes_ : 0),
+          "the work that calls cause is bounded");
   require(rules_.fills_gaps || carried_bytes_ <= sent_bytes_, "there is no more audio than was sent");
 }
 

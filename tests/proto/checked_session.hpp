@@ -17,6 +17,7 @@ namespace tutti::proto {
 struct SessionRules {
   bool replies_are_json = true;  ///< else any text
   bool fills_gaps = false;       ///< with silence, so that there may be more audio than was sent
+  bool has_frames = false;       ///< many of which one binary message may hold
 };
 
 /// The rules of a dialect by its name.

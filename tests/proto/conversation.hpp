@@ -39,7 +39,8 @@ struct Vocabulary {
   std::vector<std::string> targets;   ///< of handshakes
   std::vector<std::string> messages;  ///< valid texts
   bool replies_are_json = true;
-  bool fills_gaps = false;  ///< with silence, so that there may be more audio than was sent
+  bool fills_gaps = false;  ///< see SessionRules
+  bool has_frames = false;
 };
 
 /// Holds many random conversations: true messages, mutated ones and noise, with a recognizer that answers

@@ -123,7 +123,7 @@ TEST(AnyClient, OfAudioHookIsSurvived) {
 }
 
 TEST(AnyClient, OfAudioSocketIsSurvived) {
-  torture(accept_audiosocket, {.targets = {"/"}, .messages = {"text"}}, fresh_seed());
+  torture(accept_audiosocket, {.targets = {"/"}, .messages = {"text"}, .has_frames = true}, fresh_seed());
 }
 
 /// Frames of all kinds, cut at random.

@@ -114,9 +114,10 @@ void torture(AcceptFunction accept, const Vocabulary& vocabulary, unsigned seed)
     const auto& target = vocabulary.targets[static_cast<size_t>(i) % vocabulary.targets.size()];
     Acceptance acceptance = accept(test_handshake(target));
     ASSERT_TRUE(std::holds_alternative<Accepted>(acceptance)) << target;
-    CheckedSession session(
-        std::move(std::get<Accepted>(acceptance).dialect),
-        {.replies_are_json = vocabulary.replies_are_json, .fills_gaps = vocabulary.fills_gaps});
+    CheckedSession session(std::move(std::get<Accepted>(acceptance).dialect),
+                           {.replies_are_json = vocabulary.replies_are_json,
+                            .fills_gaps = vocabulary.fills_gaps,
+                            .has_frames = vocabulary.has_frames});
     ASSERT_NO_THROW(Tormentor(session, vocabulary, random).torment(60));
   }
 }
