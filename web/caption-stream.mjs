@@ -5,7 +5,7 @@ import { SendClock } from "./send-clock.mjs";
 const backlogSeconds = 60;
 const maxBufferedBytes = 64 << 10;
 const flushAgainMs = 20;
-const policyViolation = 1008;
+const refusals = [1008, 1009]; // close codes that the next attempt would get too: docs/protocol.md
 
 /**
  * One recording on its way to the server, over as many connections as it takes. When one breaks, the next gets all audio
@@ -158,7 +158,7 @@ export class CaptionStream {
     const opened = this.#live || this.#fault;
     this.#live = false;
     const why = this.#fault || reason;
-    if (code === policyViolation) return this.#end("failed", { reason: why || "the server closed the stream" });
+    if (refusals.includes(code)) return this.#end("failed", { reason: why || "the server closed the stream" });
     if (!opened && !(await this.admitted())) return this.over ? undefined : this.#end("locked");
     if (this.over) return undefined;
     const delay = retryDelay(this.#attempt++);

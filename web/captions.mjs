@@ -27,13 +27,14 @@ const view = new CaptionView({
   list: at("segments"), scroller: at("transcript"), empty: at("empty"),
   slab: at("slab"), slabText: at("slab-text"), slabKind: at("slab-kind"),
 });
+let settings = loadSettings(localStorage);
+let apiKey = loadKey(sessionStorage);
+let recording = null; // { isFile, stop(), abort(), release() } while there is one
+let isOpening = false; // a microphone or a file is, for the next one
 const keyForm = new KeyForm(at("key-form"), (key) => {
   apiKey = key;
   greet();
 });
-let settings = loadSettings(localStorage);
-let apiKey = loadKey(sessionStorage);
-let recording = null; // { stream, stop() } while there is one
 
 function tell(text, tone = "") {
   const state = at("state");
@@ -128,15 +129,23 @@ function makeStream(rate) {
   });
 }
 
-async function startMicrophone() {
-  let microphone;
-  tell("Opening the microphone");
+/** What `open` gives; null when it fails, which `explain` puts in words. */
+async function opened(open, explain) {
+  isOpening = true;
   try {
-    microphone = await openMicrophone();
+    return await open();
   } catch (error) {
-    tell(explainMicrophone(error), "bad");
-    return;
+    tell(explain(error), "bad");
+    return null;
+  } finally {
+    isOpening = false;
   }
+}
+
+async function startMicrophone() {
+  tell("Opening the microphone");
+  const microphone = await opened(openMicrophone, explainMicrophone);
+  if (!microphone) return;
   const stream = makeStream(microphone.rate);
   const release = once(() => microphone.stop());
   recording = {
@@ -151,23 +160,19 @@ async function startMicrophone() {
   view.begin("Speak now");
   showControls();
   stream.start();
-  await microphone.start((pcm) => {
+  const onBlock = (pcm) => {
     showLevel(levelDb(pcm));
     stream.push(pcm);
-  });
+  };
+  await microphone.start(onBlock, () => recording?.stop());
 }
 
 async function startFile(file) {
-  if (recording || !mayDiscard(`Replace the transcript by that of ${file.name}?`)) return;
+  if (recording || isOpening || !mayDiscard(`Replace the transcript by that of ${file.name}?`)) return;
   clear();
   tell(`Reading ${file.name}`);
-  let pcm;
-  try {
-    pcm = await decodeFile(file);
-  } catch {
-    tell(`${file.name} is nothing that this browser can play`, "bad");
-    return;
-  }
+  const pcm = await opened(() => decodeFile(file), () => `${file.name} is nothing that this browser can play`);
+  if (!pcm) return;
   const stream = makeStream(fileRate);
   let stopped = false;
   recording = {
@@ -190,7 +195,7 @@ async function startFile(file) {
 /** Speak, stop, and when it will not stop, give up. */
 function talk() {
   if (!recording) {
-    startMicrophone();
+    if (!isOpening) startMicrophone();
   } else if (!recording.stopping) {
     recording.stopping = true;
     recording.stop();

@@ -12,8 +12,8 @@ export function explainMicrophone(error) {
 }
 
 /**
- * Opens the microphone. Returns its rate, `start(onBlock)` with 16-bit samples, a tenth of a second at a time, and an
- * asynchronous `stop()`, after which no more come.
+ * Opens the microphone. Returns its rate, `start(onBlock, onEnd)`, which gives 16-bit samples, a tenth of a second at a time,
+ * and tells when the microphone is taken away, and an asynchronous `stop()`, after which no more come.
  */
 export async function openMicrophone() {
   if (!navigator.mediaDevices) throw new Error("there is none for this page");
@@ -32,7 +32,8 @@ export async function openMicrophone() {
   const recorder = new AudioWorkletNode(context, "recorder");
   return {
     rate: context.sampleRate,
-    async start(onBlock) {
+    async start(onBlock, onEnd) {
+      media.getTracks().forEach((track) => track.addEventListener("ended", onEnd));
       recorder.port.onmessage = ({ data }) => onBlock(toPcm16(data));
       context.createMediaStreamSource(media).connect(recorder).connect(context.destination); // it plays silence
       await context.resume();

@@ -6,6 +6,7 @@ import { createRequire } from "node:module";
 import { chromium } from "playwright-core";
 
 const executablePath = "/usr/bin/chromium";
+const patience = 60; // seconds; a busy machine takes its time
 const axePath = createRequire(import.meta.url).resolve("axe-core/axe.min.js");
 
 /** `microphone` is a WAV file, which is heard once each time that the microphone is opened. */
@@ -32,7 +33,7 @@ export function launch(microphone) {
 export async function openPage(browser, url, { tolerated, ...options } = {}) {
   const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, acceptDownloads: true, ...options });
   const page = await context.newPage();
-  page.setDefaultTimeout(20_000);
+  page.setDefaultTimeout(1000 * patience);
   const faults = [];
   const { host } = new URL(url);
   const checkHost = (requested) => {
@@ -70,7 +71,7 @@ export async function checkFits(page, width) {
 }
 
 /** Asks again and again; page.waitForFunction would need a policy that allows eval. */
-export async function until(condition, seconds = 20) {
+export async function until(condition, seconds = patience) {
   const deadline = Date.now() + 1000 * seconds;
   while (!(await condition())) {
     assert.ok(Date.now() < deadline, `not within ${seconds} s: ${condition}`);
@@ -79,6 +80,6 @@ export async function until(condition, seconds = 20) {
 }
 
 /** Waits for the line that says what goes on. */
-export function state(page, text, timeout = 20_000) {
-  return page.locator("#state", { hasText: text }).waitFor({ timeout });
+export function state(page, text) {
+  return page.locator("#state", { hasText: text }).waitFor();
 }

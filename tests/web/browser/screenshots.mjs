@@ -22,7 +22,7 @@ async function captions(browser, server, recording, colorScheme) {
   await page.keyboard.press("Escape");
   await page.evaluate(() => document.activeElement.blur());
   await page.setInputFiles("#file", recording);
-  await page.locator(".segment").nth(clips.length - 2).waitFor({ timeout: 60_000 });
+  await page.locator(".segment").nth(clips.length - 2).waitFor();
   await page.locator("#slab[data-kind=partial]").waitFor();
   await until(async () => (await page.locator("#slab-text").textContent()).length > 25);
   await page.screenshot({ path: join(docs, `captions-${colorScheme}.png`), animations: "disabled" });
