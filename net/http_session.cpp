@@ -286,6 +286,7 @@ class HttpSession final : public Connection, public std::enable_shared_from_this
     const auto subscription = std::make_shared<SubscriptionExchange>(
         shared_from_this(), ticket_.shared_hub(), stream_, buffer_, std::move(place),
         StreamedReply(parser_->get().version() < 11, may_keep_alive()), [this](bool keep_alive) {
+          subscription_.reset();
           if (shutting_down_ || !keep_alive) return stream_.close();
           read();
         });

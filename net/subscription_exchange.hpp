@@ -129,7 +129,9 @@ class SubscriptionExchange final : public SessionSink,
   void keep_alive(std::chrono::milliseconds delay) {
     keep_alive_timer_.expires_after(delay);
     keep_alive_timer_.async_wait([self = self()](const error_code& error) {
-      if (error || self->finished_) return;
+      // One that was set anew may have expired before.
+      const bool is_early = self->keep_alive_timer_.expiry() > std::chrono::steady_clock::now();
+      if (error || is_early || self->finished_) return;
       if (self->ended_) return self->finish(false);
       if (!self->writing_) {
         self->out_ = self->reply_.piece(proto::event_stream_keep_alive);

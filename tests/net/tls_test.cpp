@@ -78,6 +78,20 @@ TEST_F(TlsServer, AnswersSeveralRequestsAndSaysGoodbye) {
   EXPECT_TRUE(client.at_orderly_end());
 }
 
+TEST_F(TlsServer, CarriesAnEventStreamAndThenTheNextRequest) {
+  TestServer test(options());
+  TlsClient client = connect(test);
+  client.send("GET /v1/streams/known/events HTTP/1.1\r\nHost: t\r\n\r\n");
+  EXPECT_THAT(client.read_until("retry: 2000\n\n\r\n"), StartsWith("HTTP/1.1 200 OK\r\n"));
+  const auto sink = test.subscriptions.sink();
+  sink->send("event: final\ndata: {}\n\n", false);
+  (void)client.read_until("data: {}\n\n\r\n");
+  sink->close(CloseReason::normal, "");
+  (void)client.read_until("0\r\n\r\n");
+  client.send("GET /healthz HTTP/1.1\r\nHost: t\r\n\r\n");
+  EXPECT_THAT(client.read_until("ok\n"), StartsWith("HTTP/1.1 200 OK\r\n"));
+}
+
 TEST_F(TlsServer, CarriesAWebSocketInBothDirectionsToItsClose) {
   TestServer test(options());
   TlsClient client = connect(test);
