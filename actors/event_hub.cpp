@@ -155,7 +155,9 @@ Error EventHub::refused(std::string code, std::string message) const {
 }
 
 Result<uint64_t> EventHub::take_place(const SubscriptionRequest& request) {
-  const auto named = names_.find(Name(request.client, request.stream));
+  auto named = names_.find(Name(request.client, request.stream));
+  // What came in without a key where others have one: a protocol that has none.
+  if (named == names_.end()) named = names_.find(Name(std::string(), request.stream));
   if (named == names_.end()) {
     return tl::unexpected(refused(
         "no_such_stream",

@@ -226,6 +226,13 @@ TEST_F(EventHubTest, ShowsAKeyItsOwnSessionsAlone) {
   EXPECT_THAT(reader.sink->messages, ElementsAre(HasSubstr("OF ALICE")));
 }
 
+TEST_F(EventHubTest, ShowsEveryKeyWhatCameInWithoutOne) {
+  hub.open(2, "s2", "");
+  EXPECT_EQ(refusal(request("s2", "alice")), "none");
+  EXPECT_EQ(refusal(request("s2", "")), "none");
+  EXPECT_EQ(refusal(request("s", "")), "no_such_stream");
+}
+
 TEST_F(EventHubTest, HasAPlaceForSoManyAndNoMore) {
   const Reader first = subscribe();
   (void)subscribe();
