@@ -7,18 +7,25 @@ namespace tutti {
 
 int frame_bytes(const PcmFormat& format) { return bytes_per_sample(format.encoding) * format.channels; }
 
-Result<AudioIntake> AudioIntake::create(const PcmFormat& format, int input_rate, int model_rate) {
-  auto resampler = Resampler::create(input_rate, model_rate);
-  if (!resampler) return tl::unexpected(std::move(resampler.error()));
-  return AudioIntake(format, input_rate, model_rate, std::move(*resampler));
+Result<AudioIntake> AudioIntake::create(const AudioFormat& format, int model_rate) {
+  AudioIntake intake(format, model_rate);
+  if (format.coding == AudioCoding::pcm) {
+    if (auto set = intake.set_input_rate(format.sample_rate); !set)
+      return tl::unexpected(std::move(set.error()));
+  }
+  return intake;
 }
 
-AudioIntake::AudioIntake(const PcmFormat& format, int input_rate, int model_rate, Resampler resampler)
-    : input_rate_(input_rate),
-      model_rate_(model_rate),
-      piece_bytes_(int64_t{input_rate} * piece_ms / 1000 * frame_bytes(format)),
-      decoder_(format),
-      resampler_(std::move(resampler)) {}
+AudioIntake::AudioIntake(const AudioFormat& format, int model_rate)
+    : model_rate_(model_rate), decoder_(make_audio_decoder(format)) {}
+
+Result<void> AudioIntake::set_input_rate(int rate) {
+  auto resampler = Resampler::create(rate, model_rate_);
+  if (!resampler) return tl::unexpected(std::move(resampler.error()));
+  resampler_ = std::move(*resampler);
+  input_rate_ = rate;
+  return {};
+}
 
 void AudioIntake::push(std::span<const std::byte> bytes) {
   // Converted bytes are dropped when they are all or most of the queue: each byte is moved at most once more.
@@ -29,24 +36,30 @@ void AudioIntake::push(std::span<const std::byte> bytes) {
   queue_.insert(queue_.end(), bytes.begin(), bytes.end());
 }
 
-void AudioIntake::convert(int64_t limit, std::vector<float>& out) {
-  const int64_t wanted = std::min(std::min(limit, end()) - begin_, piece_bytes_);
-  if (wanted <= 0) return;
-  const auto size = static_cast<size_t>(wanted);
+Result<void> AudioIntake::convert(int64_t limit, std::vector<float>& out) {
+  const int64_t wanted = std::max<int64_t>(std::min(limit, end()) - begin_, 0);
+  auto bytes = std::span(std::as_const(queue_)).subspan(offset_, static_cast<size_t>(wanted));
   frames_.clear();
-  decoder_.decode(std::span(queue_).subspan(offset_, size), frames_);
-  offset_ += size;
-  begin_ += wanted;
+  auto decoded = decoder_->decode(bytes, frames_);
+  const auto taken = static_cast<size_t>(wanted) - bytes.size();
+  offset_ += taken;
+  begin_ += static_cast<int64_t>(taken);
+  if (!decoded || frames_.empty()) return decoded;
 
+  if (!resampler_) {
+    if (auto set = set_input_rate(decoder_->sample_rate()); !set) return set;
+  }
   const size_t before = out.size();
-  resampler_.process(frames_, out);
+  resampler_->process(frames_, out);
   frames_in_ += static_cast<int64_t>(frames_.size());
   samples_out_ += static_cast<int64_t>(out.size() - before);
+  return {};
 }
 
 void AudioIntake::flush(std::vector<float>& out) {
+  if (!resampler_) return;
   const size_t before = out.size();
-  resampler_.flush(out);
+  resampler_->flush(out);
   samples_out_ += static_cast<int64_t>(out.size() - before);
   // A flushed signal is rounded to a whole sample, up or down. Segment after segment that would drift.
   const int64_t exact = frames_in_ * model_rate_ / input_rate_;

@@ -16,7 +16,7 @@ Credit::Credit(int window_ms, int input_rate, int model_rate, int frame_bytes)
 
 int64_t Credit::consume(int64_t samples) {
   consumed_samples_ += samples;
-  const int64_t due = consumed_samples_ * input_rate_ / model_rate_ * frame_bytes_;
+  const int64_t due = bytes_of(consumed_samples_);
   const int64_t grant = due - returned_bytes_;
   returned_bytes_ = due;
   return grant;

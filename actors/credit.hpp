@@ -20,6 +20,11 @@ class Credit {
   /// Granted again in all, for what was consumed.
   [[nodiscard]] int64_t returned_bytes() const { return returned_bytes_; }
 
+  /// What `samples` at the model's rate were at the client's.
+  [[nodiscard]] int64_t bytes_of(int64_t samples) const {
+    return samples * input_rate_ / model_rate_ * frame_bytes_;
+  }
+
   /// Notes that the engine consumed `samples` more; returns the bytes to grant for them.
   [[nodiscard]] int64_t consume(int64_t samples);
 

@@ -28,9 +28,10 @@ StreamOptions RecognitionStream::options() const {
 
 void RecognitionStream::open(StreamContext context) {
   const RecognizerInfo& info = context.info();
-  const PcmFormat& format = setup_.request.format;
+  const PcmFormat format = is_coded() ? PcmFormat{} : setup_.request.format;
   const int rate = setup_.request.sample_rate == 0 ? info.sample_rate : setup_.request.sample_rate;
-  auto intake = AudioIntake::create(format, rate, info.sample_rate);
+  auto intake = AudioIntake::create({.coding = setup_.request.coding, .pcm = format, .sample_rate = rate},
+                                    info.sample_rate);
   if (!intake) return refuse(intake.error());
   intake_.emplace(std::move(*intake));
   intake_->push(std::exchange(early_, {}));
@@ -86,18 +87,20 @@ int64_t RecognitionStream::received() const {
 
 void RecognitionStream::pump() {
   pump_audio();
+  give_back_decoded();
   report_heard();
 }
 
 void RecognitionStream::pump_audio() {
   while (context_ && !finishing_ && !closed_) {
     const int64_t limit = marks_.empty() ? intake_->end() : marks_.front().position;
-    if (intake_->begin() == limit) {
+    if (intake_->has_converted(limit)) {
       if (!run_next_mark()) return;
       continue;
     }
     if (waiting_samples_ >= credit_->window_samples()) return;  // a message larger than the credit: in turns
-    intake_->convert(limit, samples_);
+    if (auto converted = intake_->convert(limit, samples_); !converted)
+      return fail(std::move(converted.error()));
     // A feature frame's shift at least: many tiny messages of a client become few of the owner's.
     feed(static_cast<size_t>(context_->info().sample_rate / 100));
   }
@@ -129,6 +132,7 @@ void RecognitionStream::feed(size_t at_least) {
   if (samples_.size() < at_least) return;
   const auto count = static_cast<int64_t>(samples_.size());
   waiting_samples_ += count;
+  fed_samples_ += count;
   setup_.metrics->audio_fed(seconds(count));
   context_->feed(std::exchange(samples_, {}), arrival_);
 }
@@ -175,18 +179,26 @@ void RecognitionStream::on_update(const Update& update) {
 void RecognitionStream::acknowledge(int64_t samples) {
   if (samples == 0) return;
   waiting_samples_ -= samples;
-  listener_.give_back(credit_->consume(samples));
+  const int64_t bytes = credit_->consume(samples);
+  if (!is_coded()) listener_.give_back(bytes);
+}
+
+void RecognitionStream::give_back_decoded() {
+  if (!is_coded() || !intake_ || closed_) return;
+  const int64_t bytes = intake_->begin() - std::exchange(given_back_, intake_->begin());
+  if (bytes > 0) listener_.give_back(bytes);
 }
 
 /// Whether nothing more comes of what was received: it has all been fed, and is too little for a chunk.
 bool RecognitionStream::is_idle() const {
-  return marks_.empty() && !finalizing_ && intake_->begin() == intake_->end() &&
+  return marks_.empty() && !finalizing_ && intake_->has_converted(intake_->end()) &&
          waiting_samples_ < context_->info().window_samples;
 }
 
 void RecognitionStream::report_heard() {
   if (!context_ || finishing_ || closed_) return;
-  const int64_t heard = is_idle() ? intake_->end() : credit_->returned_bytes();
+  const int64_t all = is_coded() ? credit_->bytes_of(fed_samples_) : intake_->end();
+  const int64_t heard = is_idle() ? all : credit_->returned_bytes();
   if (heard <= heard_) return;
   heard_ = heard;
   listener_.on_heard(setup_.track, heard);
@@ -205,7 +217,8 @@ void RecognitionStream::close() {
   closed_ = true;
   marks_.clear();
   if (!credit_) return listener_.give_back(received());
-  listener_.give_back(received() - credit_->initial_bytes() - credit_->returned_bytes());
+  const int64_t given_back = is_coded() ? given_back_ : credit_->returned_bytes();
+  listener_.give_back(received() - credit_->initial_bytes() - given_back);
 }
 
 bool RecognitionStream::is_on(const caf::actor_addr& owner) const {

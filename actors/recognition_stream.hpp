@@ -45,6 +45,9 @@ using Receipt = std::shared_ptr<const void>;
 /// Audio and commands keep their order. Commands wait in the queue for the audio before them, and one
 /// finalize waits for the final of the one before, so an owner's mailbox holds at most one command of a
 /// stream.
+///
+/// Credit in bytes of samples bounds what waits for the engine. A byte of coded audio may hold any length of
+/// it: those bytes are given back as they are decoded, and decoded only while the engine has room.
 class RecognitionStream {
  public:
   /// The listener outlives it.
@@ -93,10 +96,12 @@ class RecognitionStream {
   void feed(size_t at_least);
   void on_update(const Update& update);
   void acknowledge(int64_t samples);
+  void give_back_decoded();
   void report_heard();
   void send_result(const proto::ServerEvent& event, const Update& update);
   void close();
 
+  [[nodiscard]] bool is_coded() const { return setup_.request.coding != AudioCoding::pcm; }
   [[nodiscard]] int64_t received() const;
   [[nodiscard]] bool is_idle() const;
   [[nodiscard]] double seconds(int64_t sample) const;
@@ -112,6 +117,8 @@ class RecognitionStream {
   std::vector<float> samples_;    // converted, not yet fed
   Clock::time_point arrival_{};   // of the newest audio
   int64_t waiting_samples_ = 0;   // fed and not consumed
+  int64_t fed_samples_ = 0;       // in all
+  int64_t given_back_ = 0;        // bytes of coded audio
   int64_t heard_ = 0;             // told to the listener
   bool finalizing_ = false;       // a finalize waits for its final
   bool audio_ended_ = false;      // finish was asked for

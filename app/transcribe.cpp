@@ -84,7 +84,7 @@ void add_transcribe(CLI::App& app, int& exit_code) {
   const auto options = std::make_shared<Options>();
   CLI::App* const command = app.add_subcommand("transcribe", "Write what is said in audio files");
   command->footer(
-      "Any format libsndfile reads (WAV, FLAC, Ogg, MP3, ...), any sample rate; channels are averaged.\n"
+      "WAV, FLAC, Ogg (Vorbis, Opus), WebM (Opus), MP3, AIFF, ...; any sample rate; channels are averaged.\n"
       "Exit status 1 when a file could not be transcribed; the others still are.");
   command->add_option("files", options->files, "Audio files")->required();
   command->add_option("--model", options->model, "Model directory (default: the bundled English model)");

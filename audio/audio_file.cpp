@@ -4,9 +4,13 @@
 #include <sndfile.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <cstring>
+#include <fstream>
+#include <optional>
 
+#include "audio/coded_file.hpp"
 #include "audio/pcm.hpp"
 
 namespace tutti {
@@ -58,22 +62,51 @@ struct AudioFile::Impl {
   std::unique_ptr<SNDFILE, Close> file;
   SF_INFO info{};
   std::vector<float> interleaved;
+  std::optional<CodedFile> coded;  // instead of all of these
 };
 
 Result<AudioFile> AudioFile::open(const std::string& path) {
   auto impl = std::make_unique<Impl>();
+  if (auto stream = std::make_shared<std::ifstream>(path, std::ios::binary); *stream) {
+    const CodedFile::ReadBytes read = [stream](std::span<std::byte> buffer) {
+      stream->read(reinterpret_cast<char*>(buffer.data()), static_cast<std::streamsize>(buffer.size()));
+      return static_cast<size_t>(stream->gcount());
+    };
+    std::array<std::byte, CodedFile::header_bytes> header{};
+    if (CodedFile::recognizes(std::span(header).first(read(header)))) {
+      stream->clear();
+      stream->seekg(0);
+      impl->coded.emplace(read);
+      return checked(std::move(impl), path);
+    }
+  }
   impl->file.reset(sf_open(path.c_str(), SFM_READ, &impl->info));
   return checked(std::move(impl), path);
 }
 
 Result<AudioFile> AudioFile::open_memory(std::span<const std::byte> bytes, const std::string& name) {
   auto impl = std::make_unique<Impl>();
+  if (CodedFile::recognizes(bytes.first(std::min(bytes.size(), CodedFile::header_bytes)))) {
+    impl->coded.emplace([bytes](std::span<std::byte> buffer) mutable {
+      const auto next = bytes.first(std::min(bytes.size(), buffer.size()));
+      std::ranges::copy(next, buffer.begin());
+      bytes = bytes.subspan(next.size());
+      return next.size();
+    });
+    return checked(std::move(impl), name);
+  }
   impl->source.bytes = bytes;
   impl->file.reset(sf_open_virtual(&memory_io, SFM_READ, &impl->info, &impl->source));
   return checked(std::move(impl), name);
 }
 
 Result<AudioFile> AudioFile::checked(std::unique_ptr<Impl> impl, const std::string& name) {
+  if (impl->coded) {
+    if (const auto begun = impl->coded->begin(); !begun) {
+      return fail("bad_audio_file", fmt::format("{}: {}.", name, begun.error().message));
+    }
+    return AudioFile(std::move(impl));
+  }
   if (!impl->file) return fail("bad_audio_file", fmt::format("{}: {}", name, sf_strerror(nullptr)));
   if (impl->info.channels > max_channels) {
     return fail("bad_audio_file",
@@ -82,8 +115,11 @@ Result<AudioFile> AudioFile::checked(std::unique_ptr<Impl> impl, const std::stri
   return AudioFile(std::move(impl));
 }
 
-int AudioFile::sample_rate() const { return impl_->info.samplerate; }
-int AudioFile::channels() const { return impl_->info.channels; }
+int AudioFile::sample_rate() const {
+  return impl_->coded ? impl_->coded->sample_rate() : impl_->info.samplerate;
+}
+
+int AudioFile::channels() const { return impl_->coded ? 1 : impl_->info.channels; }
 
 int64_t AudioFile::frames() const {
   // libsndfile reports an unknown length as the largest count there is.
@@ -91,6 +127,7 @@ int64_t AudioFile::frames() const {
 }
 
 void AudioFile::read(int64_t max_frames, std::vector<float>& out) {
+  if (impl_->coded) return impl_->coded->read(max_frames, out);
   out.clear();
   const auto channels = static_cast<size_t>(impl_->info.channels);
   impl_->interleaved.resize(frames_per_read * channels);

@@ -5,7 +5,10 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "audio/opus_framing.hpp"
 #include "config/utf8.hpp"
 #include "proto/json_message.hpp"
 #include "proto/parameter.hpp"
@@ -21,11 +24,13 @@ constexpr size_t max_message_bytes = 65'500;
 constexpr size_t max_name_bytes = 256;
 constexpr std::string_view subprotocol = "media";
 
-/// Asterisk's names of formats. Its signed linear audio is in the byte order of its machine.
+/// Asterisk's names of formats. Its signed linear audio is in the byte order of its machine; of Opus each
+/// message is a packet.
 struct Format {
   std::string_view name;
   Encoding encoding;
   int sample_rate;
+  AudioCoding coding = AudioCoding::pcm;
 };
 constexpr std::array formats = {
     Format{"ulaw", Encoding::mulaw, 8000},          Format{"alaw", Encoding::alaw, 8000},
@@ -33,9 +38,9 @@ constexpr std::array formats = {
     Format{"slin16", Encoding::pcm_s16le, 16000},   Format{"slin24", Encoding::pcm_s16le, 24000},
     Format{"slin32", Encoding::pcm_s16le, 32000},   Format{"slin44", Encoding::pcm_s16le, 44100},
     Format{"slin48", Encoding::pcm_s16le, 48000},   Format{"slin96", Encoding::pcm_s16le, 96000},
-    Format{"slin192", Encoding::pcm_s16le, 192000},
+    Format{"slin192", Encoding::pcm_s16le, 192000}, Format{"opus", {}, 16000, AudioCoding::opus_packets},
 };
-constexpr std::string_view accepted_formats = "ulaw, alaw, slin and slin12 to slin192";
+constexpr std::string_view accepted_formats = "ulaw, alaw, slin, slin12 to slin192 and opus";
 
 /// An event of Asterisk's, however it was written.
 struct Event {
@@ -89,8 +94,11 @@ class AsteriskDialect final : public Dialect {
 
   [[nodiscard]] bool is_heard_elsewhere() const override { return true; }
   void on_text(std::string_view message, Actions& actions) override;
-  void on_binary(std::span<const std::byte> bytes, bool /*ends_message*/, Actions& actions) override {
-    if (is_open_) actions.emplace_back(TrackAudio{the_track, {bytes.begin(), bytes.end()}});
+  void on_binary(std::span<const std::byte> bytes, bool ends_message, Actions& actions) override {
+    if (!is_open_) return;
+    auto audio = coding_ == AudioCoding::opus_packets ? framer_.add(bytes, ends_message)
+                                                      : std::vector<std::byte>(bytes.begin(), bytes.end());
+    if (!audio.empty()) actions.emplace_back(TrackAudio{the_track, std::move(audio)});
   }
   // Nothing is sent back: Asterisk takes text for commands.
   void on_event(int /*track*/, const ServerEvent& event, Actions& actions) override {
@@ -104,6 +112,8 @@ class AsteriskDialect final : public Dialect {
   void start(const Event& event, Actions& actions);
 
   std::string default_format_;  // of the URL: the first versions of MEDIA_START do not say
+  AudioCoding coding_ = AudioCoding::pcm;
+  OpusFramer framer_;
   bool is_open_ = false;
 };
 
@@ -134,6 +144,8 @@ void AsteriskDialect::start(const Event& event, Actions& actions) {
     break;
   }
   StreamRequest request;
+  coding_ = format->coding;
+  request.coding = format->coding;
   request.format.encoding = format->encoding;
   request.sample_rate = format->sample_rate;
   actions.emplace_back(OpenTrack{the_track, request});

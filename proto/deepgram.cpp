@@ -11,6 +11,7 @@
 #include <string>
 #include <utility>
 
+#include "audio/opus_framing.hpp"
 #include "config/json_writer.hpp"
 #include "config/utf8.hpp"
 #include "proto/channel_splitter.hpp"
@@ -115,6 +116,7 @@ class DeepgramDialect final : public Dialect {
   std::chrono::system_clock::time_point opened_;
   int sample_bytes_;
   ChannelSplitter splitter_;
+  OpusFramer framer_;
   std::vector<Track> tracks_;
   AudioDigest digest_;
   std::string model_;
@@ -149,11 +151,13 @@ void DeepgramDialect::on_binary(std::span<const std::byte> bytes, bool ends_mess
   message_has_audio_ = message_has_audio_ || !bytes.empty();
   // An empty message is how older clients say CloseStream.
   if (ends_message && !std::exchange(message_has_audio_, false)) return close_stream(actions);
-  if (bytes.empty()) return;
   if (!closing_) digest_.add(bytes);
   // What comes after the end is passed on to be counted as ignored.
   if (!request_.multichannel || closing_) {
-    actions.emplace_back(TrackAudio{.track = 0, .bytes = {bytes.begin(), bytes.end()}});
+    auto audio = request_.stream.coding == AudioCoding::opus_packets
+                     ? framer_.add(bytes, ends_message)
+                     : std::vector<std::byte>(bytes.begin(), bytes.end());
+    if (!audio.empty()) actions.emplace_back(TrackAudio{.track = 0, .bytes = std::move(audio)});
     return;
   }
   int index = 0;

@@ -12,7 +12,7 @@
 namespace tutti::proto {
 namespace {
 
-constexpr std::string_view accepted_encoding_names = "linear16, mulaw and alaw";
+constexpr std::string_view accepted_encoding_names = "linear16, mulaw, alaw, opus and ogg-opus";
 constexpr int longest_silence_ms = 600'000;
 
 /// What the query says, before the parts are seen together.
@@ -29,6 +29,10 @@ Result<void> read_encoding(const std::string& value, Reading& reading) {
     reading.request.stream.format.encoding = Encoding::mulaw;
   } else if (value == "alaw") {
     reading.request.stream.format.encoding = Encoding::alaw;
+  } else if (value == "opus") {
+    reading.request.stream.coding = AudioCoding::opus_packets;
+  } else if (value == "ogg-opus") {
+    reading.request.stream.coding = AudioCoding::container;
   } else {
     return fail("bad_encoding",
                 fmt::format("encoding is {}; accepted are {}", shown(value), accepted_encoding_names));
@@ -134,18 +138,22 @@ constexpr std::array known_parameters = {
 
 Result<DeepgramRequest> complete(Reading reading) {
   DeepgramRequest& request = reading.request;
-  if (!reading.has_encoding) {
-    return fail("bad_encoding",
-                fmt::format("without encoding the audio is a container, which is not supported; send raw "
-                            "audio and say its encoding ({}) and sample_rate",
-                            accepted_encoding_names));
+  // A container says itself what it holds.
+  if (!reading.has_encoding) request.stream.coding = AudioCoding::container;
+  const bool is_coded = request.stream.coding != AudioCoding::pcm;
+  if (is_coded && request.multichannel) {
+    return fail(
+        "bad_channels",
+        "multichannel is for raw audio (linear16, mulaw and alaw); the channels of other audio are averaged");
   }
-  if (!reading.has_sample_rate) return fail("bad_sample_rate", "raw audio needs a sample_rate, in Hz");
+  if (!is_coded && !reading.has_sample_rate)
+    return fail("bad_sample_rate", "raw audio needs a sample_rate, in Hz");
   if (request.tracks() > max_tracks) {
     return fail("bad_channels", fmt::format("channels is {} with multichannel; accepted is 1 to {}",
                                             request.channels, max_tracks));
   }
-  request.stream.format.channels = request.multichannel ? 1 : request.channels;
+  request.stream.format.channels = request.multichannel || is_coded ? 1 : request.channels;
+  if (is_coded) request.stream.sample_rate = StreamRequest{}.sample_rate;
   // Ends are the client's business then, but it still expects finals from time to time.
   if (!request.speech_final) request.stream.endpoint_silence_ms = 0;
   return std::move(request);

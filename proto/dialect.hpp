@@ -58,7 +58,8 @@ struct OpenTrack {
   StreamRequest request;
   std::string label = {};  ///< what the client calls it; empty = nothing
 };
-/// Audio in the format of the track's request; a sample may be split between two of them. What is more than
+/// Audio as the track's request says; it may be split anywhere between two of them. Raw Opus packets come as
+/// OpusFramer makes them. What is more than
 /// the message brought, such as silence for what was lost on the way, is owed: the client is read again when
 /// it has been heard.
 struct TrackAudio {
@@ -138,7 +139,8 @@ class Dialect {
   /// A track says something. ErrorEvent is always fatal here, and the track is closed; the session is not.
   virtual void on_event(int track, const ServerEvent& event, Actions& actions) = 0;
   /// The first `bytes` of the track's audio have had their effect: they were recognized, or cannot be before
-  /// more comes. After the events they caused; only told when it has grown.
+  /// more comes. After the events they caused; only told when it has grown. Coded audio is counted as what it
+  /// would be in 16-bit samples at the request's rate.
   virtual void on_heard(int /*track*/, int64_t /*bytes*/, Actions& /*actions*/) {}
 
   /// How long the client may be silent, the same at all times: after so long without any message on_idle is

@@ -6,15 +6,16 @@
 #include <variant>
 #include <vector>
 
-#include "audio/pcm.hpp"
+#include "audio/audio_decoder.hpp"
 #include "config/result.hpp"
 
 namespace tutti::proto {
 
 /// What every dialect asks of a recognition stream.
 struct StreamRequest {
-  PcmFormat format;
-  int sample_rate = 16000;  ///< in Hz; 0 = the model's own
+  AudioCoding coding = AudioCoding::pcm;
+  PcmFormat format;         ///< of bare samples
+  int sample_rate = 16000;  ///< the same, in Hz; 0 = the model's own
   bool interim = true;
   bool words = true;
   bool vad_events = false;
@@ -34,7 +35,7 @@ struct WordTime {
 struct Ready {
   std::string session;
   std::string model;
-  int sample_rate = 16000;  ///< of the audio the client sends
+  int sample_rate = 16000;  ///< as requested
   int chunk_ms = 640;
 };
 struct SpeechStarted {

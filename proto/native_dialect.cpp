@@ -1,5 +1,7 @@
 #include <utility>
+#include <vector>
 
+#include "audio/opus_framing.hpp"
 #include "proto/native.hpp"
 
 namespace tutti::proto {
@@ -31,8 +33,11 @@ class NativeDialect final : public Dialect {
     if (std::holds_alternative<Eof>(*event)) actions.emplace_back(EndTrack{the_track});
   }
 
-  void on_binary(std::span<const std::byte> bytes, bool /*ends_message*/, Actions& actions) override {
-    actions.emplace_back(TrackAudio{the_track, {bytes.begin(), bytes.end()}});
+  void on_binary(std::span<const std::byte> bytes, bool ends_message, Actions& actions) override {
+    auto audio = request_ && request_->coding == AudioCoding::opus_packets
+                     ? framer_.add(bytes, ends_message)
+                     : std::vector<std::byte>(bytes.begin(), bytes.end());
+    if (!audio.empty()) actions.emplace_back(TrackAudio{the_track, std::move(audio)});
   }
 
   void on_event(int /*track*/, const ServerEvent& event, Actions& actions) override {
@@ -57,6 +62,7 @@ class NativeDialect final : public Dialect {
   }
 
   Result<NativeRequest> request_;
+  OpusFramer framer_;
 };
 
 }  // namespace

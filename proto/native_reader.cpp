@@ -18,11 +18,28 @@ namespace {
 // one costs to parse.
 constexpr size_t max_control_message_bytes = 64 * 1024;
 
+struct CodingName {
+  std::string_view name;
+  AudioCoding coding;
+};
+// A container says itself what it is; the names are for those who know.
+constexpr std::array coding_names = {
+    CodingName{"opus", AudioCoding::opus_packets},   CodingName{"ogg_opus", AudioCoding::container},
+    CodingName{"webm_opus", AudioCoding::container}, CodingName{"wav", AudioCoding::container},
+    CodingName{"auto", AudioCoding::container},
+};
+
 Result<void> read_encoding(const std::string& value, NativeRequest& request) {
+  if (const auto* const coded = std::ranges::find(coding_names, value, &CodingName::name);
+      coded != coding_names.end()) {
+    request.coding = coded->coding;
+    return {};
+  }
   const auto encoding = parse_encoding(value);
   if (!encoding) {
     return fail("bad_encoding",
-                fmt::format("encoding is {}; accepted are {}", shown(value), accepted_encodings()));
+                fmt::format("encoding is {}; accepted are {}, opus, ogg_opus, webm_opus, wav and auto",
+                            shown(value), accepted_encodings()));
   }
   request.format.encoding = *encoding;
   return {};
@@ -175,6 +192,9 @@ Result<NativeRequest> parse_stream_request(std::string_view query) {
     if (given) return fail("bad_parameter", fmt::format("{} is given more than once", name));
     given = true;
     if (auto read = known->read(value, request); !read) return tl::unexpected(read.error());
+  }
+  if (request.coding != AudioCoding::pcm && request.format.mix == ChannelMix::pick) {
+    return fail("bad_channels", "channel is for bare samples; the channels of coded audio are averaged");
   }
   if (request.format.picked_channel >= request.format.channels) {
     return fail("bad_channels",

@@ -10,6 +10,8 @@
 #include <random>
 #include <string>
 
+#include "tests/audio/coded_audio.hpp"
+
 namespace tutti {
 namespace {
 
@@ -110,6 +112,52 @@ TEST(AudioFile, ReadsTheSameFromMemory) {
     in_memory->read(1 << 20, samples);
     EXPECT_EQ(samples, expected);
   }
+}
+
+TEST(AudioFile, ReadsOpusAsALiveStreamOfItIsRead) {
+  for (const char* name : {"opusenc.opus", "ffmpeg.webm", "mediarecorder.webm"}) {
+    const std::string path = test::opus_data(name).string();
+    const test::Bytes bytes = test::read_bytes(path);
+    const std::vector<float> expected = test::decode_container(bytes).samples;
+    for (const bool from_memory : {false, true}) {
+      auto file = from_memory ? AudioFile::open_memory(bytes, "the file") : AudioFile::open(path);
+      ASSERT_TRUE(file) << name;
+      EXPECT_EQ(file->sample_rate(), 16000);
+      EXPECT_EQ(file->channels(), 1);
+      std::vector<float> samples;
+      std::vector<float> piece;
+      for (file->read(777, piece); !piece.empty(); file->read(777, piece)) {
+        ASSERT_LE(piece.size(), 777U);
+        samples.insert(samples.end(), piece.begin(), piece.end());
+      }
+      EXPECT_EQ(samples, expected) << name;
+    }
+  }
+}
+
+TEST(AudioFile, ReadsOpusUpToWhereItBreaksOff) {
+  test::Bytes bytes = test::read_bytes(test::opus_data("mediarecorder.webm"));
+  bytes.resize(bytes.size() / 2);
+  bytes.resize(bytes.size() + 5000);  // of zeros: no element has such a name
+  auto file = AudioFile::open_memory(bytes, "the file");
+  ASSERT_TRUE(file);
+  std::vector<float> samples;
+  file->read(1 << 20, samples);
+  EXPECT_GT(samples.size(), 3U * 16000);
+  EXPECT_LT(samples.size(), 6U * 16000);
+  file->read(1 << 20, samples);
+  EXPECT_THAT(samples, testing::IsEmpty());
+}
+
+TEST(AudioFile, NamesWhatAWebmFileHoldsInsteadOfOpus) {
+  const test::Bytes bytes = test::read_bytes(test::opus_data("refused/vorbis.webm"));
+  const auto file = AudioFile::open_memory(bytes, "the file");
+  ASSERT_FALSE(file);
+  EXPECT_EQ(file.error().code, "bad_audio_file");
+  EXPECT_THAT(file.error().message, testing::HasSubstr("the file: the WebM stream holds A_VORBIS"));
+  const auto stub = AudioFile::open_memory(std::span(bytes).first(5), "the file");
+  ASSERT_FALSE(stub);
+  EXPECT_THAT(stub.error().message, testing::HasSubstr("ends before"));
 }
 
 TEST(AudioFile, SurvivesWhateverIsInMemory) {

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "actors/audio_intake.hpp"
+#include "audio/audio_decoder.hpp"
 #include "audio/audio_file.hpp"
 #include "audio/pcm.hpp"
 #include "tests/config/broken_rule.hpp"
@@ -79,14 +80,14 @@ void run_audio_intake(std::span<const std::byte> input) {
   const PcmFormat format = choose_format(choices);
   const int rate = rates[choices.pick(7)];
   constexpr int model_rate = 16000;
-  auto intake = AudioIntake::create(format, rate, model_rate);
+  auto intake = AudioIntake::create({.pcm = format, .sample_rate = rate}, model_rate);
   require(intake.has_value(), "these rates can be converted");
   std::vector<float> samples;
   int64_t pushed = 0;
   const auto convert_all = [&](int64_t limit) {
     for (int64_t begin = -1; begin != intake->begin();) {
       begin = intake->begin();
-      intake->convert(limit, samples);
+      require(intake->convert(limit, samples).has_value(), "bare samples are always audio");
     }
   };
   while (!choices.done()) {
@@ -104,6 +105,36 @@ void run_audio_intake(std::span<const std::byte> input) {
   require(intake->begin() == pushed, "everything was converted");
   require(static_cast<int64_t>(samples.size()) == pushed / frame_bytes(format) * model_rate / rate,
           "there are as many samples as the time asks for");
+}
+
+void run_coded_audio(std::span<const std::byte> input) {
+  Choices choices(input);
+  const AudioFormat format{.coding =
+                               choices.pick(2) == 0 ? AudioCoding::container : AudioCoding::opus_packets};
+  const size_t longest = 1U + choices.byte();
+  const auto audio = choices.rest();
+  const auto decode_all = [&](size_t longest_piece) {
+    const auto decoder = make_audio_decoder(format);
+    std::vector<float> samples;
+    for (auto rest = audio; !rest.empty() && samples.size() < size_t{max_frames};) {
+      auto piece = rest.first(std::min(longest_piece, rest.size()));
+      rest = rest.subspan(piece.size());
+      while ((!piece.empty() || decoder->has_more()) && samples.size() < size_t{max_frames}) {
+        const size_t before = samples.size();
+        const auto decoded = decoder->decode(piece, samples);
+        if (!decoded) {
+          require(decoded.error().code == "bad_audio", "an error has its code");
+          return samples;
+        }
+        require((samples.size() - before) * 1000 <=
+                    static_cast<size_t>(decoder->sample_rate()) * AudioDecoder::longest_piece_ms,
+                "a piece is short");
+      }
+    }
+    require(are_samples(samples), "samples are in [-1, 1]");
+    return samples;
+  };
+  require(decode_all(audio.size() + 1) == decode_all(longest), "it does not matter where audio is cut");
 }
 
 }  // namespace tutti::fuzz

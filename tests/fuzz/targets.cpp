@@ -20,6 +20,7 @@ std::vector<FuzzTarget> make_targets() {
       {"media-order", fuzz::run_media_order},
       {"stable-text", fuzz::run_stable_text},
       {"audio-file", fuzz::run_audio_file},
+      {"coded-audio", fuzz::run_coded_audio},
       {"pcm", fuzz::run_pcm},
       {"audio-intake", fuzz::run_audio_intake},
   };

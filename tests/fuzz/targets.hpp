@@ -38,6 +38,7 @@ void run_transcription(std::span<const std::byte> input);
 void run_media_order(std::span<const std::byte> input);
 void run_stable_text(std::span<const std::byte> input);
 void run_audio_file(std::span<const std::byte> input);
+void run_coded_audio(std::span<const std::byte> input);
 void run_pcm(std::span<const std::byte> input);
 void run_audio_intake(std::span<const std::byte> input);
 

@@ -177,7 +177,7 @@ class AsteriskTest(TelephonyTest):
     async def test_a_format_it_does_not_know_is_refused_by_name(self):
         async with self.connect("/asterisk", subprotocols=["media"]) as ws:
             self.assertEqual(ws.subprotocol, "media")
-            await ws.send("MEDIA_START connection_id:c channel_id:1.1 format:opus optimal_frame_size:160")
+            await ws.send("MEDIA_START connection_id:c channel_id:1.1 format:g729 optimal_frame_size:160")
             self.assertEqual(await receive_messages(ws), [])
         self.assertEqual(ws.close_code, 1008)
         self.assertIn("accepted are ulaw, alaw, slin", ws.close_reason)

@@ -125,11 +125,12 @@ void CheckedSession::obey(const Action& action) {
     require(!tracks_.contains(opened->track), "a track is opened once at a time");
     require(opened->request.format.channels >= 1 && opened->request.format.channels <= max_channels,
             "a track has 1 to 64 channels");
-    tracks_[opened->track] = {};
+    tracks_[opened->track] = {.is_framed = opened->request.coding == AudioCoding::opus_packets};
     require(tracks_.size() <= static_cast<size_t>(max_tracks), "there are at most max_tracks tracks");
   } else if (const auto* audio = std::get_if<TrackAudio>(&action)) {
-    carried_bytes_ += audio->bytes.size();
     const auto track = tracks_.find(audio->track);
+    const bool is_framed = track != tracks_.end() && track->second.is_framed;
+    carried_bytes_ += audio->bytes.size() - (is_framed ? 2 : 0);  // the length of a packet, before it
     if (track == tracks_.end() || track->second.ending) return;
     track->second.audio += static_cast<int64_t>(audio->bytes.size());
   } else if (const auto* end = std::get_if<EndTrack>(&action)) {

@@ -31,7 +31,8 @@ class CheckedSession {
   CheckedSession(std::unique_ptr<Dialect> dialect, SessionRules rules);
 
   struct Track {
-    int64_t audio = 0;  ///< bytes
+    bool is_framed = false;  ///< raw Opus packets
+    int64_t audio = 0;       ///< bytes
     int64_t heard = 0;
     int finalizes = 0;  ///< asked for and not answered
     int segment = 0;

@@ -14,6 +14,12 @@
 namespace tutti::proto {
 namespace {
 
+std::string_view encoding_of(const StreamRequest& request) {
+  if (request.coding == AudioCoding::opus_packets) return "opus";
+  if (request.coding == AudioCoding::container) return "container";
+  return to_string(request.format.encoding);
+}
+
 std::string channels_of(const PcmFormat& format) {
   if (format.channels == 1) return "mono";
   if (format.mix == ChannelMix::pick) {
@@ -37,7 +43,7 @@ std::string bytes_of(const std::vector<std::byte>& bytes) {
 struct Line {
   std::string operator()(const OpenTrack& open) const {
     const StreamRequest& request = open.request;
-    return fmt::format("= open {} {} {} Hz {}{}{}{}{}{}{}{}", open.track, to_string(request.format.encoding),
+    return fmt::format("= open {} {} {} Hz {}{}{}{}{}{}{}{}", open.track, encoding_of(request),
                        request.sample_rate, channels_of(request.format), request.interim ? " interim" : "",
                        request.words ? " words" : "", request.vad_events ? " vad" : "",
                        milliseconds("endpoint", request.endpoint_silence_ms),

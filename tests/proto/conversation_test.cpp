@@ -39,12 +39,12 @@ INSTANTIATE_TEST_SUITE_P(
     Scripts, Conversation,
     testing::Values(
         Script{"deepgram-dictation", accept_deepgram}, Script{"deepgram-multichannel", accept_deepgram},
-        Script{"deepgram-mistakes", accept_deepgram}, Script{"openai-turns", accept_openai_realtime},
-        Script{"openai-commits", accept_openai_realtime}, Script{"openai-mistakes", accept_openai_realtime},
-        Script{"twilio-call", accept_twilio}, Script{"twilio-others", accept_twilio},
-        Script{"jambonz", accept_jambonz}, Script{"asterisk", accept_asterisk},
-        Script{"audiohook-session", accept_audiohook}, Script{"audiohook-mistakes", accept_audiohook},
-        Script{"audiosocket", accept_audiosocket}),
+        Script{"deepgram-mistakes", accept_deepgram}, Script{"deepgram-opus", accept_deepgram},
+        Script{"openai-turns", accept_openai_realtime}, Script{"openai-commits", accept_openai_realtime},
+        Script{"openai-mistakes", accept_openai_realtime}, Script{"twilio-call", accept_twilio},
+        Script{"twilio-others", accept_twilio}, Script{"jambonz", accept_jambonz},
+        Script{"asterisk", accept_asterisk}, Script{"audiohook-session", accept_audiohook},
+        Script{"audiohook-mistakes", accept_audiohook}, Script{"audiosocket", accept_audiosocket}),
     [](const auto& script) {
       std::string name = script.param.name;
       std::ranges::replace(name, '-', '_');

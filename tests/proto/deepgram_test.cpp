@@ -25,15 +25,29 @@ TEST(Deepgram, AcceptsWhatItsClientsAskForAndIgnoresTheRest) {
   }
 }
 
+TEST(Deepgram, LeavesToContainersWhatTheyHold) {
+  for (const char* query : {"", "encoding=ogg-opus&sample_rate=48000", "channels=2&sample_rate=8000"}) {
+    const auto request = parse_deepgram_request(query);
+    ASSERT_TRUE(request) << query;
+    EXPECT_EQ(request->stream.coding, AudioCoding::container) << query;
+    EXPECT_EQ(request->stream.sample_rate, 16000) << query;
+    EXPECT_EQ(request->stream.format.channels, 1) << query;
+  }
+  EXPECT_EQ(parse_deepgram_request("encoding=opus")->stream.coding, AudioCoding::opus_packets);
+  EXPECT_EQ(parse_deepgram_request("channels=2&multichannel=true").error().code, "bad_channels");
+}
+
 TEST(Deepgram, NamesTheRequestInEveryResponse) {
   const Acceptance accepted = accept_deepgram(test_handshake("/v1/listen?encoding=mulaw&sample_rate=8000"));
   EXPECT_THAT(std::get<Accepted>(accepted).headers,
               testing::Contains(testing::Pair("dg-request-id", test_session)));
   const Acceptance refused = accept_deepgram(test_handshake("/v1/listen?encoding=a%0d%0ab&sample_rate=8000"));
-  EXPECT_THAT(std::get<Refused>(refused).headers,
-              testing::UnorderedElementsAre(
-                  testing::Pair("dg-request-id", test_session),
-                  testing::Pair("dg-error", "encoding is \"a  b\"; accepted are linear16, mulaw and alaw")));
+  EXPECT_THAT(
+      std::get<Refused>(refused).headers,
+      testing::UnorderedElementsAre(
+          testing::Pair("dg-request-id", test_session),
+          testing::Pair("dg-error",
+                        "encoding is \"a  b\"; accepted are linear16, mulaw, alaw, opus and ogg-opus")));
 }
 
 }  // namespace

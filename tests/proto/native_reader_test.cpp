@@ -93,11 +93,22 @@ TEST(StreamRequest, IgnoresUnknownParametersAndEmptyPairs) {
   EXPECT_TRUE(parse_stream_request("&&token=abc&token=def&x&=&interim=true&"));
 }
 
+TEST(StreamRequest, TellsCodedAudioFromBareSamples) {
+  const auto coding = [](const std::string& name) {
+    return parse_stream_request("encoding=" + name)->coding;
+  };
+  EXPECT_EQ(coding("mulaw"), AudioCoding::pcm);
+  EXPECT_EQ(coding("opus"), AudioCoding::opus_packets);
+  for (const char* name : {"ogg_opus", "webm_opus", "wav", "auto"})
+    EXPECT_EQ(coding(name), AudioCoding::container);
+  EXPECT_TRUE(parse_stream_request("encoding=webm_opus&channels=2&sample_rate=48000"));
+}
+
 TEST(StreamRequest, SaysWhatWasGivenAndWhatIsAccepted) {
-  const auto request = parse_stream_request("encoding=opus");
+  const auto request = parse_stream_request("encoding=mp3");
   EXPECT_EQ(code_of(request), "bad_encoding");
   EXPECT_THAT(message_of(request),
-              AllOf(HasSubstr("\"opus\""), HasSubstr("pcm_s16le, pcm_f32le, mulaw, alaw")));
+              AllOf(HasSubstr("\"mp3\""), HasSubstr("pcm_s16le, pcm_f32le, mulaw, alaw, opus, ogg_opus")));
   EXPECT_THAT(message_of(parse_stream_request("sample_rate=44.1")),
               AllOf(HasSubstr("\"44.1\""), HasSubstr("4000 to 384000")));
 }
@@ -121,20 +132,20 @@ TEST_P(RefusedStreamRequest, HasItsCode) {
 
 INSTANTIATE_TEST_SUITE_P(
     Queries, RefusedStreamRequest,
-    testing::Values(Refusal{"encoding=", "bad_encoding"}, Refusal{"encoding", "bad_encoding"},
-                    Refusal{"encoding=PCM%00", "bad_encoding"}, Refusal{"sample_rate=0", "bad_sample_rate"},
-                    Refusal{"sample_rate=-8000", "bad_sample_rate"},
-                    Refusal{"sample_rate=+8000", "bad_sample_rate"},
-                    Refusal{"sample_rate=8000hz", "bad_sample_rate"},
-                    Refusal{"sample_rate=99999999999999999999", "bad_sample_rate"},
-                    Refusal{"sample_rate=3999", "bad_sample_rate"}, Refusal{"channels=0", "bad_channels"},
-                    Refusal{"channels=65", "bad_channels"}, Refusal{"channels=two", "bad_channels"},
-                    Refusal{"channel=1", "bad_channels"}, Refusal{"channels=2&channel=2", "bad_channels"},
-                    Refusal{"channel=2&channels=2", "bad_channels"}, Refusal{"channel=-1", "bad_channels"},
-                    Refusal{"interim=maybe", "bad_parameter"}, Refusal{"words=", "bad_parameter"},
-                    Refusal{"format=xml", "bad_parameter"}, Refusal{"words=1&words=1", "bad_parameter"},
-                    Refusal{"x=%", "bad_parameter"}, Refusal{"x=%2", "bad_parameter"},
-                    Refusal{"%zz=1", "bad_parameter"}));
+    testing::Values(
+        Refusal{"encoding=", "bad_encoding"}, Refusal{"encoding", "bad_encoding"},
+        Refusal{"encoding=PCM%00", "bad_encoding"}, Refusal{"sample_rate=0", "bad_sample_rate"},
+        Refusal{"sample_rate=-8000", "bad_sample_rate"}, Refusal{"sample_rate=+8000", "bad_sample_rate"},
+        Refusal{"sample_rate=8000hz", "bad_sample_rate"},
+        Refusal{"sample_rate=99999999999999999999", "bad_sample_rate"},
+        Refusal{"sample_rate=3999", "bad_sample_rate"}, Refusal{"channels=0", "bad_channels"},
+        Refusal{"channels=65", "bad_channels"}, Refusal{"channels=two", "bad_channels"},
+        Refusal{"channel=1", "bad_channels"}, Refusal{"encoding=opus&channels=2&channel=1", "bad_channels"},
+        Refusal{"channels=2&channel=2", "bad_channels"}, Refusal{"channel=2&channels=2", "bad_channels"},
+        Refusal{"channel=-1", "bad_channels"}, Refusal{"interim=maybe", "bad_parameter"},
+        Refusal{"words=", "bad_parameter"}, Refusal{"format=xml", "bad_parameter"},
+        Refusal{"words=1&words=1", "bad_parameter"}, Refusal{"x=%", "bad_parameter"},
+        Refusal{"x=%2", "bad_parameter"}, Refusal{"%zz=1", "bad_parameter"}));
 
 TEST(StreamRequest, SurvivesAnyQuery) {
   const unsigned seed = fresh_seed();
