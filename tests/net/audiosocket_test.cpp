@@ -147,9 +147,10 @@ TEST(AudioSocket, OnAPortThatIsTakenIsRefused) {
   FakeGateway gateway;
   FakeStatus status;
   FakeUploads uploads;
+  FakeSubscriptions subscriptions;
   NetOptions options = TestServer::on_free_port(with_audiosocket());
   options.audiosocket = taken.server.address();
-  EXPECT_THAT([&] { NetServer(options, gateway, status, uploads); },
+  EXPECT_THAT([&] { NetServer(options, gateway, status, uploads, subscriptions); },
               ThrowsMessage<SetupError>("cannot listen on " + taken.server.address() +
                                         ": address already in use; choose another with --audiosocket"));
 }
