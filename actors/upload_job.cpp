@@ -53,8 +53,9 @@ void UploadJob::open_file() {
   if (request_.audio.empty()) return fail(bad_file("empty_file", "the file is empty"));
   auto file = AudioFile::open_memory(std::as_bytes(std::span(request_.audio)), "the file");
   if (!file) {
-    return fail(bad_file(file.error().code,
-                         file.error().message + " Accepted are WAV, FLAC, Ogg (Vorbis, Opus), WebM (Opus), MP3 and AIFF"));
+    return fail(bad_file(
+        file.error().code,
+        file.error().message + " Accepted are WAV, FLAC, Ogg (Vorbis, Opus), WebM (Opus), MP3 and AIFF"));
   }
   if (file->frames() > int64_t{setup_.max_seconds} * file->sample_rate()) return fail(too_long());
   file_ = std::move(*file);
