@@ -32,16 +32,31 @@ std::string_view from_authorization(std::string_view header) {
   return trimmed(header.substr(scheme.size()));
 }
 
+/// Takes the first of a list of subprotocols out of it.
+std::string_view take_first(std::string_view& list) {
+  const std::string_view first = list.substr(0, list.find(','));
+  list.remove_prefix(std::min(first.size() + 1, list.size()));
+  return trimmed(first);
+}
+
 std::string_view from_websocket_protocol(std::string_view header) {
-  if (!offers_token_subprotocol(header)) return {};
-  header.remove_prefix(std::min(header.find(','), header.size() - 1) + 1);
-  return trimmed(header.substr(0, header.find(',')));
+  if (!key_subprotocol(header).empty()) {
+    take_first(header);
+    return take_first(header);
+  }
+  constexpr std::string_view openai_prefix = "openai-insecure-api-key.";
+  while (!header.empty()) {
+    const std::string_view offered = take_first(header);
+    if (offered.starts_with(openai_prefix)) return offered.substr(openai_prefix.size());
+  }
+  return {};
 }
 
 }  // namespace
 
-bool offers_token_subprotocol(std::string_view websocket_protocol) {
-  return trimmed(websocket_protocol.substr(0, websocket_protocol.find(','))) == "token";
+std::string_view key_subprotocol(std::string_view websocket_protocol) {
+  const std::string_view first = take_first(websocket_protocol);
+  return first == "token" || first == "bearer" ? first : std::string_view();
 }
 
 std::optional<std::string_view> presented_key(const CredentialHeaders& headers) {
@@ -59,7 +74,7 @@ Result<std::string> Credentials::admit(const CredentialHeaders& headers) const {
     return fail(
         "unauthorized",
         "this server needs an API key: send the header Authorization: Bearer KEY or X-API-KEY: KEY, or "
-        "the WebSocket subprotocols token, KEY");
+        "the WebSocket subprotocols token, KEY or bearer, KEY");
   }
   const Sha256 digest = api_key_digest(*presented);
   const ApiKey* admitted = nullptr;

@@ -12,17 +12,19 @@ namespace tutti {
 
 /// The request headers in which a client can present an API key; empty when it sent none.
 struct CredentialHeaders {
-  std::string_view authorization;       ///< `Bearer KEY` or `Token KEY`
-  std::string_view x_api_key;           ///< `KEY`
-  std::string_view websocket_protocol;  ///< `token, KEY`: browsers can set no other header
+  std::string_view authorization;  ///< `Bearer KEY` or `Token KEY`
+  std::string_view x_api_key;      ///< `KEY`
+  std::string_view
+      websocket_protocol;  ///< `token, KEY`, `bearer, KEY`, or OpenAI's `openai-insecure-api-key.KEY`
+                           ///< among others: browsers can set no other header
 };
 
 /// The key presented, in the order above; nothing when there is none. A view of `headers`.
 [[nodiscard]] std::optional<std::string_view> presented_key(const CredentialHeaders& headers);
 
-/// Whether the client offers the subprotocol `token`, which the server then has to choose: a browser gives up
-/// a connection that chooses none of what it offered.
-[[nodiscard]] bool offers_token_subprotocol(std::string_view websocket_protocol);
+/// The subprotocol that announces a key, `token` or `bearer`, which the server then has to choose: a browser
+/// gives up a connection that chooses none of what it offered. Empty where neither is offered first.
+[[nodiscard]] std::string_view key_subprotocol(std::string_view websocket_protocol);
 
 /// Who may use a server. Pure: no sockets, no files.
 class Credentials {

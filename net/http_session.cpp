@@ -208,9 +208,8 @@ class HttpSession final : public Connection, public std::enable_shared_from_this
           parser_->keep_alive());
     }
     auto& accepted = std::get<proto::Accepted>(acceptance);
-    if (accepted.subprotocol.empty() &&
-        offers_token_subprotocol(handshake.header("Sec-WebSocket-Protocol"))) {
-      accepted.subprotocol = "token";
+    if (accepted.subprotocol.empty()) {
+      accepted.subprotocol = key_subprotocol(handshake.header("Sec-WebSocket-Protocol"));
     }
     upgraded_ = true;
     start_ws_session(std::move(ticket_), std::move(slot), std::move(stream_),

@@ -80,6 +80,19 @@ TEST(Authorization, TakesTheKeyAsASubprotocolAndChoosesTheOther) {
   EXPECT_EQ(test.gateway.next()->sink->client(), "alice");
 }
 
+TEST(Authorization, TakesTheKeyOfABrowserThatSpeaksToOpenAi) {
+  GuardedServer test;
+  TestClient client(test.server.address());
+  client.send(
+      "GET /v1/realtime HTTP/1.1\r\nHost: t\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+      "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+      "Sec-WebSocket-Protocol: realtime, openai-insecure-api-key.one\r\n\r\n");
+  const auto granted = client.read_response();
+  EXPECT_EQ(granted.status, 101);
+  EXPECT_EQ(granted.headers.at("sec-websocket-protocol"), "realtime");
+  EXPECT_EQ(test.gateway.next()->sink->client(), "alice");
+}
+
 TEST(Authorization, IsCheckedBeforeABodyIsRead) {
   GuardedServer test;
   TestClient client(test.server.address());

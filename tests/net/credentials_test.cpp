@@ -22,6 +22,11 @@ TEST(PresentedKey, IsReadFromEveryHeader) {
   EXPECT_EQ(presented_key(x_api_key(" k2 ")), "k2");
   EXPECT_EQ(presented_key(websocket_protocol("token, k3")), "k3");
   EXPECT_EQ(presented_key(websocket_protocol("token,k3,other")), "k3");
+  EXPECT_EQ(presented_key(websocket_protocol("bearer, k4")), "k4");
+  for (const char* header : {"realtime, openai-insecure-api-key.k5, openai-beta.realtime-v1",
+                             "openai-insecure-api-key.k5", "realtime,openai-insecure-api-key.k5"}) {
+    EXPECT_EQ(presented_key(websocket_protocol(header)), "k5") << header;
+  }
 }
 
 TEST(PresentedKey, IsTheFirstOfSeveral) {
@@ -34,16 +39,18 @@ TEST(PresentedKey, IsNothingInHeadersOfAnotherKind) {
   for (const char* header : {"Bearer", "Bearer ", "Basic Zm9v", "k1", "Bearerk1"}) {
     EXPECT_EQ(presented_key(authorization(header)), std::nullopt) << header;
   }
-  for (const char* header : {"token", "token,", "token, ", "other, k3", "k3", ","}) {
+  for (const char* header : {"token", "token,", "token, ", "other, k3", "k3", ",", "bearer", "bearer,",
+                             "realtime, openai-insecure-api-key.", "realtime, k3, openai-insecure-api-key"}) {
     EXPECT_EQ(presented_key(websocket_protocol(header)), std::nullopt) << header;
   }
 }
 
-TEST(TokenSubprotocol, IsChosenOnlyWhereItIsOfferedFirst) {
-  EXPECT_TRUE(offers_token_subprotocol("token, k"));
-  EXPECT_TRUE(offers_token_subprotocol("token"));
-  for (const char* header : {"", "tokens, k", "k, token"})
-    EXPECT_FALSE(offers_token_subprotocol(header)) << header;
+TEST(KeySubprotocol, IsChosenOnlyWhereItIsOfferedFirst) {
+  EXPECT_EQ(key_subprotocol("token, k"), "token");
+  EXPECT_EQ(key_subprotocol("token"), "token");
+  EXPECT_EQ(key_subprotocol(" bearer ,k"), "bearer");
+  for (const char* header : {"", "tokens, k", "k, token", "k, bearer", "realtime"})
+    EXPECT_EQ(key_subprotocol(header), "") << header;
 }
 
 TEST(ApiKeyDigest, IsSha256) {
