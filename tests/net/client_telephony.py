@@ -59,6 +59,21 @@ class TelephonyTest(AsyncTest):
         self.assertEqual(code, 1000)
         return [final["text"] for final in finals(events) if final["text"]]
 
+    async def watch(self, stream):
+        """Reads along, as soon as the call is known."""
+        for _ in range(600):
+            try:
+                return await self.connect(f"/v1/streams/{stream}/events")
+            except websockets.InvalidStatusCode as refused:
+                self.assertEqual(refused.status_code, 404)
+                await asyncio.sleep(0.05)
+        self.fail(f"no stream {stream}")
+
+    async def expect_to_read(self, watcher, audio):
+        events = [json.loads(message) for message in await receive_messages(watcher)]
+        self.assertEqual([event["type"] for event in events[-2:]], ["done", "end"])
+        self.assertEqual([final["text"] for final in finals(events) if final["text"]], await self.native_texts(audio))
+
 
 class AudioHookClient:
     """Counts as the protocol wants it, and checks that the server does."""
@@ -173,6 +188,20 @@ class JambonzTest(TelephonyTest):
                              f"/listen?sample_rate={RATE}&channels=2", "audio.drachtio.org")
 
 
+    async def test_what_was_sent_before_the_connection_broke_is_read_by_others(self):
+        audio = self.first[: len(self.first) - len(PAUSE)]
+        before = self.server.metric("tutti_net_audio_bytes_total")
+        async with self.connect("/listen", subprotocols=["audio.jambonz.org"]) as ws:
+            await ws.send(json.dumps({"callSid": "broken", "sampleRate": RATE, "mixType": "mono"}))
+            watcher = await self.watch("broken")
+            for frame in frames(audio):
+                await ws.send(frame)
+            while self.server.metric("tutti_net_audio_bytes_total") < before + len(audio):
+                await asyncio.sleep(0.05)
+            ws.transport.abort()
+        await self.expect_to_read(watcher, audio)
+
+
 class AsteriskTest(TelephonyTest):
     async def test_a_format_it_does_not_know_is_refused_by_name(self):
         async with self.connect("/asterisk", subprotocols=["media"]) as ws:
@@ -248,6 +277,14 @@ class AudioSocketTest(TelephonyTest):
         await self.heard(len(self.first) / 2 / RATE)
         self.assertIn(f"is {self.name}", self.server.read_log())
 
+    async def test_a_caller_who_just_closes_is_heard_to_the_end(self):
+        audio = self.first[: len(self.first) - len(PAUSE)]
+        call = await self.call()
+        watcher = await self.watch(self.name)
+        await call.send_audio(0x12, audio)
+        call.writer.close()
+        await self.expect_to_read(watcher, audio)
+
     async def test_a_caller_that_sends_faster_than_it_is_recognized_is_held_back(self):
         call = await self.call()
         await call.send_audio(0x18, bytes(2 * 192000 * 20), 65534)
@@ -274,6 +311,18 @@ class AudioSocketTest(TelephonyTest):
 
 
 class TwilioTest(TelephonyTest):
+    async def test_a_call_that_closes_without_a_stop_is_read_by_others(self):
+        audio = self.first[: len(self.first) - len(PAUSE)]
+        async with self.connect("/twilio") as ws:
+            media_format = {"encoding": "audio/x-l16", "sampleRate": RATE, "channels": 1}
+            await ws.send(json.dumps({
+                "event": "start", "streamSid": "MZ2", "start": {"streamSid": "MZ2", "mediaFormat": media_format}}))
+            watcher = await self.watch("MZ2")
+            for frame in frames(audio):
+                await ws.send(json.dumps({"event": "media", "streamSid": "MZ2", "media": {
+                    "track": "inbound", "payload": base64.b64encode(frame).decode()}}))
+        await self.expect_to_read(watcher, audio)
+
     async def test_a_call_of_two_tracks_ends_with_its_stop(self):
         before = self.server.metric("tutti_audio_seconds_total")
         async with self.connect("/twilio") as ws:

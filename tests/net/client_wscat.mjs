@@ -57,12 +57,15 @@ test("lines of OpenAI's events get the reference transcript", async () => {
   await client.exited;
 });
 
-test("the native protocol answers a line, and closes when told that no audio comes", async () => {
+test("the native protocol answers a line, and another wscat reads along", async () => {
   const client = new Wscat("/v1/stream");
-  await client.next("ready");
+  const { session } = await client.next("ready");
+  const watcher = new Wscat(`/v1/streams/${session}/events`);
   client.send({ type: "what" });
   assert.equal((await client.next("error")).code, "unknown_type");
   client.send({ type: "eof" });
   await client.next("done");
   await client.exited;
+  assert.equal((await watcher.next("end")).session, session);
+  await watcher.exited;
 });
