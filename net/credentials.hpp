@@ -14,9 +14,9 @@ namespace tutti {
 struct CredentialHeaders {
   std::string_view authorization;  ///< `Bearer KEY` or `Token KEY`
   std::string_view x_api_key;      ///< `KEY`
-  std::string_view
-      websocket_protocol;  ///< `token, KEY`, `bearer, KEY`, or OpenAI's `openai-insecure-api-key.KEY`
-                           ///< among others: browsers can set no other header
+  /// `token, KEY`, `bearer, KEY`, or among others `openai-insecure-api-key.KEY`: browsers can set no other
+  /// header.
+  std::string_view websocket_protocol;
 };
 
 /// The key presented, in the order above; nothing when there is none. A view of `headers`.
