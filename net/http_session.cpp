@@ -271,7 +271,7 @@ class HttpSession final : public Connection, public std::enable_shared_from_this
 
   void serve_websocket(std::unique_ptr<SubscriptionPlace> place) {
     const auto offered = header(parser_->get(), http::field::sec_websocket_protocol);
-    std::string subprotocol = offers_token_subprotocol(offered) ? "token" : "";
+    std::string subprotocol(key_subprotocol(offered));
     upgraded_ = true;
     start_ws_session(std::move(ticket_), std::nullopt, std::move(stream_),
                      {.request = parser_->release(),
