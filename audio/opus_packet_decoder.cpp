@@ -37,11 +37,16 @@ void OpusPacketDecoder::begin(const OpusHead& head) {
 
 bool OpusPacketDecoder::decode(std::span<const std::byte> packet, int64_t discarded,
                                std::vector<float>& out) {
-  const int samples = packet.empty() ? 0 : run(packet, longest_packet);
+  const int64_t length = packet.empty() ? 0 : opus_packet_samples(packet);
+  if (length == 0) return false;
+  if (discarded >= length) {  // is not decoded: whatever claims to be of no use shall cost nothing
+    skip_ -= std::min(skip_, length);
+    return true;
+  }
+  const int samples = run(packet, longest_packet);
   if (samples <= 0) return false;
   has_decoded_ = true;
   concealed_ = 0;
-  const int64_t length = int64_t{samples} * clock_ratio;
   const int64_t skipped = std::min(skip_, length);
   skip_ -= skipped;
   kept_ += std::max<int64_t>(length - skipped - discarded, 0);

@@ -67,6 +67,7 @@ TEST_F(CodedStreamTest, DecodesOnlyWhatTheEngineHasRoomFor) {
   system.run();
   EXPECT_GE(log().most_unconsumed, window);
   EXPECT_LE(log().most_unconsumed, window + 1920);
+  session.port->on_text(R"({"type":"eof"})");
   hear_everything();
   EXPECT_EQ(log().samples.size(), 89520U);
   EXPECT_LE(log().most_unconsumed, window + 1920);

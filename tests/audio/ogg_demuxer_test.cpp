@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <ogg/ogg.h>
+#include <sndfile.h>
 
 #include <cstring>
 
@@ -78,6 +79,19 @@ TEST(OggDemuxer, DecodesAsCloseToTheRecordingAsOpusComes) {
   const Decoded decoded = decode_container(read_bytes(opus_data("opusenc.opus")));
   // A sample early or late it would be 7 dB.
   EXPECT_GT(signal_to_noise(samples, decoded.samples), 11);
+}
+
+TEST(OggDemuxer, DecodesWhatLibsndfileDecodes) {
+  SF_INFO info{};
+  SNDFILE* const file = sf_open(opus_data("opusenc.opus").c_str(), SFM_READ, &info);
+  ASSERT_NE(file, nullptr);
+  ASSERT_EQ(info.samplerate, 16000);
+  std::vector<float> expected(static_cast<size_t>(info.frames));
+  EXPECT_EQ(sf_readf_float(file, expected.data(), info.frames), info.frames);
+  sf_close(file);
+  const auto samples = decode_container(read_bytes(opus_data("opusenc.opus"))).samples;
+  ASSERT_EQ(samples.size(), expected.size());
+  for (size_t i = 0; i < samples.size(); ++i) ASSERT_NEAR(samples[i], expected[i], 1e-6) << i;
 }
 
 TEST(OggDemuxer, EndsWhereTheLastGranulePositionSays) {

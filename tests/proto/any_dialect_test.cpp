@@ -345,7 +345,7 @@ INSTANTIATE_TEST_SUITE_P(
             R"({"event":"start","start":{"mediaFormat":{"encoding":"audio/x-mulaw","sampleRate":800}}})",
             "from 4000 Hz"},
         BadFormat{"jambonz", "/listen", R"({"sampleRate":800})", "4000 to 384000"},
-        BadFormat{"asterisk", "/asterisk", "MEDIA_START format:opus", "ulaw, alaw, slin"},
+        BadFormat{"asterisk", "/asterisk", "MEDIA_START format:g729", "ulaw, alaw, slin"},
         BadFormat{"audiohook", "/audiohook",
                   audiohook(1, "open",
                             R"({"media":[{"type":"audio","format":"PCMU","channels":["external"],)"
