@@ -165,13 +165,17 @@ test("everything can be done with the keyboard", async () => {
     assert.notEqual(outline, "none", `${name} shows no focus`);
   };
 
+  // Early: the browser shows a chooser to the driver only once it knows that somebody waits for one.
+  const choosing = page.waitForEvent("filechooser");
+
   await page.keyboard.press("Space");
   await state(page, "Listening");
   await page.keyboard.press("Space");
   await state(page, "Done");
 
   await tabTo("open");
-  const [chooser] = await Promise.all([page.waitForEvent("filechooser"), page.keyboard.press("Enter")]);
+  await page.keyboard.press("Enter");
+  const chooser = await choosing;
   page.on("dialog", (dialog) => dialog.accept()); // that the transcript is replaced
   await chooser.setFiles(recording);
   await page.locator(".segment").nth(1).waitFor();
