@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <ranges>
 #include <variant>
 
 #include "proto/parameter.hpp"
@@ -32,8 +33,8 @@ Kind kind_of(const proto::ServerEvent& event) {
 
 }  // namespace
 
-EventHub::EventHub(const EventHubLimits& limits, std::shared_ptr<Metrics> metrics)
-    : limits_(limits), metrics_(std::move(metrics)) {}
+EventHub::EventHub(const EventHubLimits& limits, std::shared_ptr<Metrics> metrics, CallbackRule callback)
+    : limits_(limits), metrics_(std::move(metrics)), callback_(std::move(callback)) {}
 
 EventHub::~EventHub() {
   for (auto& [place, subscriber] : subscribers_) {
@@ -42,16 +43,13 @@ EventHub::~EventHub() {
   }
 }
 
-void EventHub::open(uint64_t number, const std::string& session, const std::string& client) {
-  sessions_[number] = {.name = session,
-                       .client = client,
-                       .names = {},
-                       .kept = {},
-                       .kept_bytes = 0,
-                       .last_number = 0,
-                       .places = {},
-                       .ended = false};
-  announce(number, session);
+void EventHub::open(const SessionOpening& opening) {
+  Session& session = sessions_[opening.number];
+  session.name = opening.session;
+  session.client = opening.client;
+  session.dialect = opening.dialect;
+  session.calls_back = callback_.port && (callback_.all_sessions || opening.is_heard_elsewhere);
+  announce(opening.number, opening.session);
 }
 
 void EventHub::announce(uint64_t number, const std::string& name) {
@@ -85,6 +83,7 @@ void EventHub::publish(uint64_t number, const proto::TrackName& track, const pro
 void EventHub::keep(Session& session, std::string_view type, std::string json) {
   session.kept_bytes += json.size();
   session.kept.push_back({.number = ++session.last_number, .type = type, .json = std::move(json)});
+  if (session.calls_back) call_back(session, session.kept.back());
   while (session.kept.size() > max_kept_events ||
          (session.kept_bytes > limits_.max_kept_bytes && session.kept.size() > 1)) {
     session.kept_bytes -= session.kept.front().json.size();
@@ -94,6 +93,18 @@ void EventHub::keep(Session& session, std::string_view type, std::string json) {
     Subscriber& subscriber = subscribers_.at(place);
     if (subscriber.sink) send_kept(session, session.kept.back(), subscriber);
   }
+}
+
+void EventHub::call_back(const Session& session, const Kept& kept) {
+  std::vector<std::string> names;  // without its own, which is first
+  for (const Name& name : std::views::drop(session.names, 1)) names.push_back(name.second);
+  callback_.port->post(fmt::format("{}:{}", session.name, kept.number),
+                       proto::write_callback({.session = session.name,
+                                              .names = std::move(names),
+                                              .dialect = session.dialect,
+                                              .client = session.client,
+                                              .number = kept.number},
+                                             kept.json));
 }
 
 void EventHub::tell(Session& session, std::string_view type, const std::string& json, bool is_partial) {

@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "actors/callback_port.hpp"
+#include "actors/messages.hpp"
 #include "actors/metrics.hpp"
 #include "actors/ports.hpp"
 #include "engine/clock.hpp"
@@ -27,6 +29,12 @@ struct EventHubLimits {
   std::chrono::seconds keep_ended{60};
 };
 
+/// Who is told, beside the subscribers, and of what sessions.
+struct CallbackRule {
+  std::shared_ptr<CallbackPort> port;  ///< null = nobody
+  bool all_sessions = false;           ///< else those that are heard elsewhere
+};
+
 /// The sessions that can be watched and those who do: what is heard goes to whom it is for, and what has to
 /// last is kept, for a while, for who comes later. Single-threaded; the actor around it adds the mailbox.
 ///
@@ -34,14 +42,13 @@ struct EventHubLimits {
 /// voice events are for those who are there.
 class EventHub {
  public:
-  EventHub(const EventHubLimits& limits, std::shared_ptr<Metrics> metrics);
+  EventHub(const EventHubLimits& limits, std::shared_ptr<Metrics> metrics, CallbackRule callback = {});
   EventHub(const EventHub&) = delete;
   EventHub& operator=(const EventHub&) = delete;
   /// Closes all subscribers.
   ~EventHub();
 
-  /// A session that is called `number` from here on; `client` is the name of its API key.
-  void open(uint64_t number, const std::string& session, const std::string& client);
+  void open(const SessionOpening& opening);
   /// The newest session of a client's that has a name is the one it finds.
   void announce(uint64_t number, const std::string& name);
   void publish(uint64_t number, const proto::TrackName& track, const proto::ServerEvent& event);
@@ -64,6 +71,8 @@ class EventHub {
   struct Session {
     std::string name;
     std::string client;
+    std::string dialect;
+    bool calls_back = false;
     std::vector<Name> names;
     std::deque<Kept> kept;
     size_t kept_bytes = 0;
@@ -82,6 +91,7 @@ class EventHub {
     Clock::time_point at;
   };
 
+  void call_back(const Session& session, const Kept& kept);
   void keep(Session& session, std::string_view type, std::string json);
   void tell(Session& session, std::string_view type, const std::string& json, bool is_partial);
   static void send_kept(const Session& session, const Kept& kept, Subscriber& subscriber);
@@ -92,6 +102,7 @@ class EventHub {
 
   EventHubLimits limits_;
   std::shared_ptr<Metrics> metrics_;
+  CallbackRule callback_;
   std::map<uint64_t, Session> sessions_;
   std::map<Name, uint64_t> names_;
   std::deque<Ended> ended_;

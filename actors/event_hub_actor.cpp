@@ -82,15 +82,14 @@ void subscribe(Self self, const Subscription& subscription) {
 }  // namespace
 
 EventHubActor::behavior_type event_hub_actor(Self self, const EventHubLimits& limits,
+                                             const CallbackRule& callback,
                                              const std::shared_ptr<Metrics>& metrics,
                                              const Unpublished& unpublished) {
   log_exceptions(self, "the event hub");
-  self->state.hub.emplace(limits, metrics);
+  self->state.hub.emplace(limits, metrics, callback);
 
   return {
-      [self](open_atom, const SessionOpening& opening) {
-        self->state.hub->open(opening.number, opening.session, opening.client);
-      },
+      [self](open_atom, const SessionOpening& opening) { self->state.hub->open(opening); },
       [self](name_atom, const SessionName& name) { self->state.hub->announce(name.number, name.name); },
       [self, unpublished](event_atom, const SessionEvent& event) {
         if (is_passing(*event.event)) --*unpublished;
@@ -115,12 +114,14 @@ EventHubActor::behavior_type event_hub_actor(Self self, const EventHubLimits& li
 }
 
 EventHubBridge::EventHubBridge(caf::actor_system& system, const EventHubLimits& limits,
-                               std::shared_ptr<Metrics> metrics)
-    : metrics_(std::move(metrics)), hub_(system.spawn(event_hub_actor, limits, metrics_, unpublished_)) {}
+                               std::shared_ptr<Metrics> metrics, const CallbackRule& callback)
+    : metrics_(std::move(metrics)),
+      hub_(system.spawn(event_hub_actor, limits, callback, metrics_, unpublished_)) {}
 
-std::unique_ptr<SessionFeed> EventHubBridge::open_feed(const std::string& session, std::string_view client) {
-  const uint64_t number = ++sessions_;
-  caf::anon_send(hub_, open_atom_v, SessionOpening{number, session, std::string(client)});
+std::unique_ptr<SessionFeed> EventHubBridge::open_feed(SessionOpening opening) {
+  opening.number = ++sessions_;
+  const uint64_t number = opening.number;
+  caf::anon_send(hub_, open_atom_v, std::move(opening));
   return std::make_unique<Feed>(hub_, number, unpublished_, metrics_);
 }
 

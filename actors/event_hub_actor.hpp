@@ -27,17 +27,18 @@ struct EventHubState {
 };
 
 EventHubActor::behavior_type event_hub_actor(EventHubActor::stateful_pointer<EventHubState> self,
-                                             const EventHubLimits& limits,
+                                             const EventHubLimits& limits, const CallbackRule& callback,
                                              const std::shared_ptr<Metrics>& metrics,
                                              const Unpublished& unpublished);
 
 /// The hub as sessions and the network see it.
 class EventHubBridge final : public SubscriptionPort {
  public:
-  EventHubBridge(caf::actor_system& system, const EventHubLimits& limits, std::shared_ptr<Metrics> metrics);
+  EventHubBridge(caf::actor_system& system, const EventHubLimits& limits, std::shared_ptr<Metrics> metrics,
+                 const CallbackRule& callback = {});
 
-  /// Of a session that begins.
-  [[nodiscard]] std::unique_ptr<SessionFeed> open_feed(const std::string& session, std::string_view client);
+  /// Of a session that begins; its number is given here.
+  [[nodiscard]] std::unique_ptr<SessionFeed> open_feed(SessionOpening opening);
   void take_place(SubscriptionRequest request, Answer answer) override;
   [[nodiscard]] const EventHubActor& actor() const { return hub_; }
 

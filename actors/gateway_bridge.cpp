@@ -83,7 +83,11 @@ std::unique_ptr<StreamPort> GatewayBridge::open_stream(SessionRequest request,
                                                        std::shared_ptr<SessionSink> sink) {
   auto inbox = std::make_shared<Inbox>();
   const std::shared_ptr<proto::Dialect> dialect = std::move(request.dialect);
-  std::shared_ptr<SessionFeed> feed = hub_.open_feed(request.session, sink->client());
+  std::shared_ptr<SessionFeed> feed = hub_.open_feed({.number = 0,
+                                                      .session = request.session,
+                                                      .client = std::string(sink->client()),
+                                                      .dialect = std::string(request.dialect_name),
+                                                      .is_heard_elsewhere = dialect->is_heard_elsewhere()});
   StreamSetup setup{.session = std::move(request.session),
                     .dialect_name = request.dialect_name,
                     .dialect = dialect,

@@ -89,6 +89,8 @@ struct SessionOpening {
   uint64_t number = 0;
   std::string session;
   std::string client;  ///< the name of its API key
+  std::string dialect;
+  bool is_heard_elsewhere = false;  ///< proto::Dialect::is_heard_elsewhere
 };
 struct SessionName {
   uint64_t number = 0;

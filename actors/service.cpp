@@ -65,7 +65,7 @@ struct RecognitionService::Impl {
     });
     gateway = system.spawn(gateway_actor,
                            GatewaySetup{.placement = placement, .status = status, .grace = options.grace});
-    hub = std::make_unique<EventHubBridge>(system, options.subscribers, metrics);
+    hub = std::make_unique<EventHubBridge>(system, options.subscribers, metrics, options.callback);
     bridge =
         std::make_unique<GatewayBridge>(system, gateway, *hub, metrics, options.credit_ms, options.endpoint);
     uploads = std::make_unique<UploadBridge>(

@@ -19,6 +19,7 @@ struct ServiceOptions {
   std::chrono::seconds grace{10};
   UploadLimits uploads;
   EventHubLimits subscribers;
+  CallbackRule callback;
   int worker_threads = 1;  ///< for all actors but the owners, which have a thread each
 };
 

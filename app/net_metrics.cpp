@@ -7,11 +7,14 @@
 namespace tutti {
 namespace {
 
-struct NetMetric {
+template <class Stats>
+struct StatMetric {
   const char* name;
   const char* help;
-  std::atomic<int64_t> NetStats::*value;
+  std::atomic<int64_t> Stats::*value;
 };
+using NetMetric = StatMetric<NetStats>;
+using CallbackMetric = StatMetric<CallbackStats>;
 
 constexpr std::array gauges = {
     NetMetric{"open_connections", "Open connections", &NetStats::open_connections},
@@ -53,23 +56,49 @@ constexpr std::array counters = {
               &NetStats::vanished_peers},
 };
 
-prometheus::MetricFamily family(const NetMetric& metric, prometheus::MetricType type, double value) {
+constexpr std::array callback_gauges = {
+    CallbackMetric{"waiting", "Messages that wait to be posted", &CallbackStats::waiting},
+};
+
+constexpr std::array callback_counters = {
+    CallbackMetric{"delivered_total", "Messages that were taken", &CallbackStats::delivered},
+    CallbackMetric{"retries_total", "Attempts that failed and were not the last", &CallbackStats::retries},
+    CallbackMetric{"failed_total", "Messages given up: refused, or no attempt left", &CallbackStats::failed},
+    CallbackMetric{"dropped_total", "Messages beyond max_queued, or left at the end",
+                   &CallbackStats::dropped},
+    CallbackMetric{"connections_total", "Connections made", &CallbackStats::connections},
+};
+
+prometheus::MetricFamily family(const std::string& name, const char* help, prometheus::MetricType type,
+                                double value) {
   prometheus::ClientMetric sample;
   (type == prometheus::MetricType::Gauge ? sample.gauge.value : sample.counter.value) = value;
-  return {std::string("tutti_net_") + metric.name, metric.help, type, {sample}};
+  return {name, help, type, {sample}};
+}
+
+template <class Stats, size_t Gauges, size_t Counters>
+std::vector<prometheus::MetricFamily> families_of(
+    const std::string& prefix, const Stats& stats, const std::array<StatMetric<Stats>, Gauges>& with_gauges,
+    const std::array<StatMetric<Stats>, Counters>& with_counters) {
+  std::vector<prometheus::MetricFamily> families;
+  families.reserve(Gauges + Counters);
+  const auto add = [&](const StatMetric<Stats>& metric, prometheus::MetricType type) {
+    families.push_back(
+        family(prefix + metric.name, metric.help, type, static_cast<double>(stats.*metric.value)));
+  };
+  for (const auto& metric : with_gauges) add(metric, prometheus::MetricType::Gauge);
+  for (const auto& metric : with_counters) add(metric, prometheus::MetricType::Counter);
+  return families;
 }
 
 }  // namespace
 
 std::vector<prometheus::MetricFamily> NetMetrics::Collect() const {
-  std::vector<prometheus::MetricFamily> families;
-  families.reserve(gauges.size() + counters.size());
-  const auto add = [&](const NetMetric& metric, prometheus::MetricType type) {
-    families.push_back(family(metric, type, static_cast<double>(stats_.*metric.value)));
-  };
-  for (const NetMetric& metric : gauges) add(metric, prometheus::MetricType::Gauge);
-  for (const NetMetric& metric : counters) add(metric, prometheus::MetricType::Counter);
-  return families;
+  return families_of("tutti_net_", stats_, gauges, counters);
+}
+
+std::vector<prometheus::MetricFamily> CallbackMetrics::Collect() const {
+  return families_of("tutti_callback_", stats_, callback_gauges, callback_counters);
 }
 
 }  // namespace tutti

@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "net/callback_sender.hpp"
 #include "net/stats.hpp"
 
 namespace tutti {
@@ -18,6 +19,17 @@ class NetMetrics final : public prometheus::Collectable {
 
  private:
   const NetStats& stats_;
+};
+
+/// A callback's counters: tutti_callback_*.
+class CallbackMetrics final : public prometheus::Collectable {
+ public:
+  /// `stats` outlives this.
+  explicit CallbackMetrics(const CallbackStats& stats) : stats_(stats) {}
+  [[nodiscard]] std::vector<prometheus::MetricFamily> Collect() const override;
+
+ private:
+  const CallbackStats& stats_;
 };
 
 }  // namespace tutti

@@ -55,6 +55,12 @@ void serve(const ServerConfig& config) {
   const NetOptions network = plan_network(config, plan.threads);
   if (network.tls && !network.tls->warning.empty()) spdlog::warn("{}", network.tls->warning);
   const auto metrics = std::make_shared<Metrics>();
+  std::shared_ptr<CallbackSender> callback;
+  if (auto options = plan_callback(config)) {
+    callback = std::make_shared<CallbackSender>(std::move(*options));
+    metrics->add_source(std::make_shared<CallbackMetrics>(callback->stats()));
+    spdlog::info("results are posted to {}", config.callback_url);
+  }
   const std::shared_ptr<const ConformerCtc> model = loaded_model(config, plan);
   EngineConfig engine = config.engine;
   const PoolPlan pool = plan_memory(plan, model, engine);
@@ -69,6 +75,7 @@ void serve(const ServerConfig& config) {
        .grace = std::chrono::seconds(config.grace_s),
        .uploads = {.max_uploads = config.max_uploads, .max_seconds = config.max_upload_seconds},
        .subscribers = {.max_subscribers = config.max_subscribers},
+       .callback = {.port = callback, .all_sessions = config.callback_sessions == "all"},
        .worker_threads = plan.threads.workers},
       metrics);
   NetServer server(network, service.gateway(), service.status(), service.uploads(), service.subscriptions());
@@ -85,6 +92,7 @@ void serve(const ServerConfig& config) {
   const StopSignals signals([&service](int count) { count == 1 ? service.drain() : service.stop(); });
   service.wait();
   server.stop();
+  if (callback) callback->stop(std::chrono::seconds(config.callback_timeout_s));
   spdlog::info("stopped");
 }
 
@@ -119,7 +127,9 @@ void add_config_flags(CLI::App& command, ServeOptions& options) {
     } else {
       flag = command.add_option_function<std::string>(option.flag(), note, help)->type_name("VALUE");
     }
-    flag->group(name.starts_with("server.") ? "Server" : "Engine");
+    flag->group(name.starts_with("server.")     ? "Server"
+                : name.starts_with("callback.") ? "Callback"
+                                                : "Engine");
   }
 }
 

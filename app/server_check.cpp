@@ -5,6 +5,7 @@
 #include <exception>
 #include <functional>
 #include <string_view>
+#include <utility>
 
 #include "app/server_plan.hpp"
 #include "engine/engine.hpp"
@@ -37,6 +38,12 @@ bool check_server(const ServerConfig& config) {
     const NetOptions options = plan_network(config, devices.threads);
     const std::string warning = options.tls ? options.tls->warning : "";
     return describe(options, options.bind) + (warning.empty() ? "" : "; warning: " + warning);
+  });
+  good &= passes("callback", [&] {
+    auto options = plan_callback(config);
+    if (!options) return std::string("nobody is called");
+    const CallbackSender sender(std::move(*options));
+    return config.callback_url;
   });
   LoadedModel loaded;
   good &= passes("model", [&] {

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <fstream>
+#include <iterator>
 #include <optional>
 #include <string>
 
@@ -69,6 +71,53 @@ NetOptions plan_network(const ServerConfig& config, const ThreadPlan& threads) {
     options.tls = load_tls_identity(config.tls_certificate, config.tls_key);
   }
   check_listener(options);
+  return options;
+}
+
+namespace {
+
+/// A file's text without white space around it.
+std::string read_secret(const std::string& path) {
+  constexpr size_t fewest_bytes = 16;
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw SetupError(fmt::format("callback.secret_file {}: cannot be read", path));
+  std::string secret(std::istreambuf_iterator<char>(file), {});
+  constexpr std::string_view blanks = " \t\r\n";
+  secret.erase(secret.find_last_not_of(blanks) + 1);
+  secret.erase(0, std::min(secret.find_first_not_of(blanks), secret.size()));
+  if (secret.size() < fewest_bytes) {
+    throw SetupError(fmt::format(
+        "callback.secret_file {}: a secret has at least {} bytes; `openssl rand -hex 32` makes one", path,
+        fewest_bytes));
+  }
+  return secret;
+}
+
+template <class T>
+T checked(std::string_view option, Result<T> result) {
+  if (!result) throw SetupError(fmt::format("{}: {}", option, result.error().message));
+  return std::move(*result);
+}
+
+}  // namespace
+
+std::optional<CallbackOptions> plan_callback(const ServerConfig& config) {
+  if (config.callback_url.empty()) return std::nullopt;
+  if (config.callback_secret_file.empty()) {
+    throw SetupError(
+        "callback.url needs callback.secret_file: messages are signed, so that who gets them knows whose "
+        "they are");
+  }
+  CallbackOptions options;
+  options.url = checked("callback.url", parse_callback_url(config.callback_url));
+  options.secret = read_secret(config.callback_secret_file);
+  for (const std::string& range : config.callback_private_networks) {
+    options.private_networks.push_back(checked("callback.private_networks", AddressRange::parse(range)));
+  }
+  options.ca_file = config.callback_ca_file;
+  options.timeout = std::chrono::seconds(config.callback_timeout_s);
+  options.attempts = config.callback_attempts;
+  options.max_queued = static_cast<size_t>(config.callback_max_queued);
   return options;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "config/server_config.hpp"
 #include "gpu/device.hpp"
 #include "model/conformer.hpp"
+#include "net/callback_sender.hpp"
 #include "net/server.hpp"
 
 namespace tutti {
@@ -28,6 +30,9 @@ struct DevicePlan {
 
 /// Reads keys and certificate, and checks the address.
 [[nodiscard]] NetOptions plan_network(const ServerConfig& config, const ThreadPlan& threads);
+
+/// Reads the secret, and checks the URL and the networks. Nothing when nobody is to be called.
+[[nodiscard]] std::optional<CallbackOptions> plan_callback(const ServerConfig& config);
 
 struct LoadedModel {
   std::shared_ptr<const ConformerCtc> model;

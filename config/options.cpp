@@ -70,6 +70,7 @@ bool is_device(std::string_view text) {
 bool is_anything(std::string_view /*text*/) { return true; }
 
 constexpr std::array<std::string_view, 5> log_levels{"trace", "debug", "info", "warn", "error"};
+constexpr std::array<std::string_view, 2> callback_sessions{"unread", "all"};
 constexpr std::array<std::string_view, 3> decoders{"greedy", "prefix", "rescore"};
 constexpr std::array<std::string_view, 3> kv_formats{"f32", "bf16", "fp8_e4m3"};
 constexpr std::array<std::string_view, 2> capacity_policies{"finalize", "recycle"};
@@ -114,6 +115,24 @@ constexpr ConfigOption table[] = {
     {"server.grace_s", "How long a stop waits for running streams.", number<&ServerConfig::grace_s>(0, 3600)},
     {"server.log_level", "The least severe message that is logged.",
      ChoiceField{member<&ServerConfig::log_level>, log_levels}},
+
+    {"callback.url", "Where results are posted as they come; empty is nowhere.",
+     TextField{member<&ServerConfig::callback_url>, is_anything,
+               "a URL, such as https://example.org/results"}},
+    {"callback.secret_file", "Holds the secret that messages are signed with.",
+     TextField{member<&ServerConfig::callback_secret_file>, is_anything, "a file"}},
+    {"callback.sessions", "Whose results: of sessions whose client does not read them, or of all.",
+     ChoiceField{member<&ServerConfig::callback_sessions>, callback_sessions}},
+    {"callback.private_networks", "Addresses that may be called although they are not public.",
+     ListField{member<&ServerConfig::callback_private_networks>, is_anything, "a range, such as 10.0.0.0/8"}},
+    {"callback.ca_file", "Certificates (PEM) to trust beside the system's.",
+     TextField{member<&ServerConfig::callback_ca_file>, is_anything, "a file"}},
+    {"callback.timeout_s", "How long one attempt may take, and the last ones when the server stops.",
+     number<&ServerConfig::callback_timeout_s>(1, 600)},
+    {"callback.attempts", "A message that was not taken so often is dropped.",
+     number<&ServerConfig::callback_attempts>(1, 100)},
+    {"callback.max_queued", "Messages that may wait; one more is dropped.",
+     number<&ServerConfig::callback_max_queued>(1, 1000000)},
 
     {"engine.device", "What recognises: the CPU, one GPU, or a GPU when there is one.",
      TextField{member<&EngineConfig::device>, is_device, "auto, cpu or cuda:N"}},
@@ -234,9 +253,11 @@ std::string ConfigOption::environment() const {
 }
 
 std::string ConfigOption::flag() const {
-  std::string spelled = "--" + std::string(leaf(name));
-  std::replace(spelled.begin(), spelled.end(), '_', '-');
-  return spelled;
+  const bool is_plain = section(name) == "server" || section(name) == "engine";
+  std::string spelled(is_plain ? leaf(name) : name);
+  std::ranges::replace_if(
+      spelled, [](char c) { return c == '_' || c == '.'; }, '-');
+  return "--" + spelled;
 }
 
 std::string ConfigOption::accepted() const {

@@ -57,7 +57,7 @@ struct ConfigOption {
 
   /// "TUTTI_ENGINE_MAX_STREAMS"
   [[nodiscard]] std::string environment() const;
-  /// "--max-streams"
+  /// "--max-streams", "--callback-url"
   [[nodiscard]] std::string flag() const;
   /// What completes "expected ...": "a whole number from 1 to 100000".
   [[nodiscard]] std::string accepted() const;

@@ -28,6 +28,15 @@ struct ServerConfig {
   bool insecure = false;              ///< everybody may be, on an address others can reach
   std::string tls_certificate;        ///< PEM; with tls_key the server speaks TLS
   std::string tls_key;
+  // Who is called with what sessions hear.
+  std::string callback_url;                            ///< empty = nobody
+  std::string callback_secret_file;                    ///< what messages are signed with
+  std::string callback_sessions = "unread";            ///< whose client does not read results; or "all"
+  std::vector<std::string> callback_private_networks;  ///< that may be called
+  std::string callback_ca_file;                        ///< beside the system's authorities
+  int callback_timeout_s = 10;                         ///< of one attempt
+  int callback_attempts = 6;
+  int callback_max_queued = 1000;
   std::string log_level = "info";  ///< trace, debug, info, warn, error
 };
 

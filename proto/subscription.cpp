@@ -55,6 +55,18 @@ std::string end_json(std::string_view session) {
   return std::move(json).take();
 }
 
+std::string write_callback(const CallbackEnvelope& envelope, std::string_view event_json) {
+  JsonWriter json;
+  json.begin_object().key("session").string(envelope.session).key("names").begin_array();
+  for (const std::string& name : envelope.names) json.string(name);
+  json.end_array().key("dialect").string(envelope.dialect);
+  if (!envelope.client.empty()) json.key("client").string(envelope.client);
+  json.key("number").integer(static_cast<int64_t>(envelope.number)).end_object();
+  std::string head = std::move(json).take();
+  head.pop_back();
+  return fmt::format("{},\"event\":{}}}", head, event_json);
+}
+
 std::string event_stream_retry(std::chrono::milliseconds delay) {
   return fmt::format("retry: {}\n\n", delay.count());
 }

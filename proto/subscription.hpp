@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "config/result.hpp"
 
@@ -38,6 +39,16 @@ struct EventPlace {
 [[nodiscard]] std::string missed_json(uint64_t count);
 /// The session has ended; nothing follows.
 [[nodiscard]] std::string end_json(std::string_view session);
+
+/// What a message of a callback says beside the event.
+struct CallbackEnvelope {
+  std::string session;
+  std::vector<std::string> names;  ///< that it was announced under
+  std::string dialect;
+  std::string client;  ///< the name of its API key; empty without keys
+  uint64_t number = 0;
+};
+[[nodiscard]] std::string write_callback(const CallbackEnvelope& envelope, std::string_view event_json);
 
 /// What an event stream begins with: after how long a client that lost it should come back.
 [[nodiscard]] std::string event_stream_retry(std::chrono::milliseconds delay);

@@ -28,7 +28,15 @@ proto::Final final_of(std::string text, int segment = 0) {
 /// A hub with one session, "s", of the key "alice".
 class EventHubTest : public testing::Test {
  protected:
-  void SetUp() override { hub.open(the_session, "s", "alice"); }
+  void SetUp() override { open(the_session, "s", "alice"); }
+
+  void open(uint64_t number, const std::string& session, const std::string& client) {
+    hub.open({.number = number,
+              .session = session,
+              .client = client,
+              .dialect = "d",
+              .is_heard_elsewhere = false});
+  }
 
   struct Reader {
     uint64_t place;
@@ -170,7 +178,7 @@ TEST_F(EventHubTest, KeepsOnlyTheNewestOfTheEndedThatSaidSomething) {
   hub.end(the_session, now);
   EXPECT_EQ(refusal(request("s")), "no_such_stream");
   for (uint64_t number = 2; number < 5; ++number) {
-    hub.open(number, "s" + std::to_string(number), "alice");
+    open(number, "s" + std::to_string(number), "alice");
     hub.publish(number, {}, final_of("X"));
     hub.end(number, now);
   }
@@ -195,7 +203,7 @@ TEST_F(EventHubTest, TakesOnlyAFewNamesOfASession) {
 
 TEST_F(EventHubTest, FindsTheNewestOfSeveralThatShareAName) {
   hub.announce(the_session, "call");
-  hub.open(2, "s2", "alice");
+  open(2, "s2", "alice");
   hub.announce(2, "call");
   const Reader reader = subscribe(request("call"));
   hub.publish(2, {}, final_of("NEW"));
@@ -208,7 +216,7 @@ TEST_F(EventHubTest, FindsTheNewestOfSeveralThatShareAName) {
 }
 
 TEST_F(EventHubTest, LetsNobodyTakeTheNameThatASessionHasOfItsOwn) {
-  hub.open(2, "s2", "alice");
+  open(2, "s2", "alice");
   hub.announce(2, "s");
   const Reader reader = subscribe(request("s"));
   say(final_of("MINE"));
@@ -219,7 +227,7 @@ TEST_F(EventHubTest, ShowsAKeyItsOwnSessionsAlone) {
   hub.announce(the_session, "call");
   EXPECT_EQ(refusal(request("s", "bob")), "no_such_stream");
   EXPECT_EQ(refusal(request("call", "bob")), "no_such_stream");
-  hub.open(2, "s2", "bob");
+  open(2, "s2", "bob");
   hub.announce(2, "call");
   const Reader reader = subscribe(request("call", "alice"));
   say(final_of("OF ALICE"));
@@ -227,7 +235,7 @@ TEST_F(EventHubTest, ShowsAKeyItsOwnSessionsAlone) {
 }
 
 TEST_F(EventHubTest, ShowsEveryKeyWhatCameInWithoutOne) {
-  hub.open(2, "s2", "");
+  open(2, "s2", "");
   EXPECT_EQ(refusal(request("s2", "alice")), "none");
   EXPECT_EQ(refusal(request("s2", "")), "none");
   EXPECT_EQ(refusal(request("s", "")), "no_such_stream");
@@ -237,7 +245,7 @@ TEST_F(EventHubTest, HasAPlaceForSoManyAndNoMore) {
   const Reader first = subscribe();
   (void)subscribe();
   EXPECT_EQ(refusal(request("s")), "too_many_subscribers");  // of one stream
-  hub.open(2, "s2", "alice");
+  open(2, "s2", "alice");
   EXPECT_EQ(refusal(request("s2")), "none");
   EXPECT_EQ(refusal(request("s2")), "too_many_subscribers");  // of all
   hub.give_back(first.place);
@@ -269,11 +277,46 @@ TEST(EventHub, ClosesItsSubscribersWithItself) {
   const auto sink = std::make_shared<RecordingSink>();
   {
     EventHub hub({}, metrics);
-    hub.open(1, "s", "");
+    hub.open({.number = 1, .session = "s", .client = {}, .dialect = {}, .is_heard_elsewhere = false});
     hub.start(hub.take_place({.stream = "s", .client = {}, .form = {}, .after = {}}).value(), sink);
   }
   EXPECT_EQ(sink->close_reason, CloseReason::going_away);
   EXPECT_THAT(metrics->text(), HasSubstr("tutti_open_subscribers 0"));
+}
+
+struct RecordingCallback final : CallbackPort {
+  void post(std::string id, std::string body) override { posts.emplace_back(std::move(id), std::move(body)); }
+  std::vector<std::pair<std::string, std::string>> posts;
+};
+
+/// What is posted of a session that says something and ends.
+std::vector<std::pair<std::string, std::string>> posts_of(bool all_sessions, bool is_heard_elsewhere) {
+  const auto port = std::make_shared<RecordingCallback>();
+  EventHub hub({}, std::make_shared<Metrics>(), {.port = port, .all_sessions = all_sessions});
+  hub.open({.number = 1,
+            .session = "s",
+            .client = "alice",
+            .dialect = "twilio",
+            .is_heard_elsewhere = is_heard_elsewhere});
+  hub.announce(1, "MZ1");
+  hub.publish(1, {.channel = 0, .label = "inbound"}, proto::Partial{});
+  hub.publish(1, {.channel = 0, .label = "inbound"}, proto::Done{.audio_seconds = 1});
+  hub.end(1, Clock::now());
+  return port->posts;
+}
+
+TEST(EventHub, CallsBackWithWhatIsKeptOfSessionsThatAreHeardElsewhere) {
+  EXPECT_THAT(posts_of(false, true),
+              ElementsAre(testing::Pair(
+                              "s:1", R"({"session":"s","names":["MZ1"],"dialect":"twilio","client":"alice",)"
+                                     R"("number":1,"event":{"track":"inbound","type":"done",)"
+                                     R"("audio_seconds":1.00}})"),
+                          testing::Pair("s:2", HasSubstr(R"("event":{"type":"end","session":"s"}})"))));
+}
+
+TEST(EventHub, CallsBackWithOthersWhenItIsToldSo) {
+  EXPECT_THAT(posts_of(false, false), IsEmpty());
+  EXPECT_THAT(posts_of(true, false), testing::SizeIs(2));
 }
 
 }  // namespace

@@ -147,7 +147,8 @@ TEST_F(WatchingTest, TellsOfTheErrorThatEndsATrack) {
 }
 
 TEST_F(WatchingTest, PartialsGiveWayWhereTheHubHasTooMuchToDo) {
-  const std::unique_ptr<SessionFeed> feed = hub->open_feed("s", "");
+  const std::unique_ptr<SessionFeed> feed =
+      hub->open_feed({.number = 0, .session = "s", .client = {}, .dialect = {}, .is_heard_elsewhere = false});
   ASSERT_EQ(watch("s"), "");
   for (int i = 0; i < max_unpublished + 10; ++i) feed->on_event({}, proto::Partial{});
   feed->on_event({}, proto::Final{});

@@ -29,6 +29,7 @@ TEST(ConfigOptions, NamesFlagsAndVariablesAreUnique) {
 
 TEST(ConfigOptions, DeriveTheirOtherNames) {
   EXPECT_EQ(option("engine.max_streams").flag(), "--max-streams");
+  EXPECT_EQ(option("callback.max_queued").flag(), "--callback-max-queued");
   EXPECT_EQ(option("engine.max_streams").environment(), "TUTTI_ENGINE_MAX_STREAMS");
   EXPECT_EQ(option("server.bind").environment(), "TUTTI_SERVER_BIND");
   EXPECT_EQ(find_option("server.nothing"), nullptr);

@@ -145,13 +145,15 @@ class CheckTest(unittest.TestCase):
         checked = self.check("--bind", "0.0.0.0:8080", *self.secured.options)
         self.assertEqual(checked.returncode, 0, checked.stdout)
         parts = [line.split()[0] for line in checked.stdout.splitlines()]
-        self.assertEqual(parts, ["devices", "listen", "model", "engine"])
+        self.assertEqual(parts, ["devices", "listen", "callback", "model", "engine"])
         self.assertRegex(checked.stdout, r"0\.0\.0\.0:8080 with TLS \(CN=127\.0\.0\.1, valid until .*\), for 1 API key\n")
 
     def test_tells_everything_that_is_wrong(self):
-        checked = run("serve", "--check", "--model", str(SPEECH), "--api-keys-file", "/nowhere/keys.toml")
+        checked = run("serve", "--check", "--model", str(SPEECH), "--api-keys-file", "/nowhere/keys.toml",
+                      "--callback-url", "https://example.org/", "--callback-secret-file", "/nowhere/secret")
         self.assertEqual(checked.returncode, 1)
         self.assertRegex(checked.stdout, "listen +FAILED: .*/nowhere/keys.toml")
+        self.assertRegex(checked.stdout, "callback +FAILED: .*/nowhere/secret")
         self.assertRegex(checked.stdout, "model +FAILED: ")
 
     def test_refuses_an_engine_that_does_not_fit(self):
