@@ -1,9 +1,10 @@
+#include "gpu/cuda/plugin_api.hpp"
+
 #include <cuda_runtime_api.h>
 
 #include <cstdio>
 
-#include "gpu/cuda/layer_norm.hpp"
-#include "gpu/cuda/plugin_api.hpp"
+#include "gpu/cuda/queue.hpp"
 
 namespace tutti::cuda {
 namespace {
@@ -55,43 +56,66 @@ int device_count(char* reason, size_t size) {
 
 const char* error_text(int error) { return cudaGetErrorString(static_cast<cudaError_t>(error)); }
 
-int allocate(int device, size_t bytes, void** memory) {
+int open_queue(int device, Queue** queue) {
+  *queue = nullptr;
+  if (const cudaError_t error = cudaSetDevice(device); error != cudaSuccess) return error;
+  cudaStream_t stream = nullptr;
+  if (const cudaError_t error = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+      error != cudaSuccess) {
+    return error;
+  }
+  *queue = new Queue{device, stream};
+  return cudaSuccess;
+}
+
+// Nobody is left to tell about a failure to release: what it was goes with the context.
+
+void close_queue(Queue* queue) {
+  static_cast<void>(cudaStreamSynchronize(queue->stream));
+  static_cast<void>(cudaStreamDestroy(queue->stream));
+  delete queue;
+}
+
+int allocate(int device, size_t bytes, std::byte** memory) {
   *memory = nullptr;
   if (const cudaError_t error = cudaSetDevice(device); error != cudaSuccess) return error;
-  if (const cudaError_t error = cudaMalloc(memory, bytes); error != cudaSuccess) return error;
-  return cudaMemset(*memory, 0, bytes);
+  // Of no bytes cudaMalloc makes no pointer.
+  const size_t taken = bytes == 0 ? 1 : bytes;
+  if (const cudaError_t error = cudaMalloc(reinterpret_cast<void**>(memory), taken); error != cudaSuccess)
+    return error;
+  if (const cudaError_t error = cudaMemset(*memory, 0, taken); error != cudaSuccess) return error;
+  // Queues do not wait for the default stream, where the memory is cleared.
+  return cudaStreamSynchronize(nullptr);
 }
 
-void release(int device, void* memory) {
-  // Nobody is left to tell about a failure: the memory goes with the context.
-  if (cudaSetDevice(device) == cudaSuccess) static_cast<void>(cudaFree(memory));
+void release(std::byte* memory) { static_cast<void>(cudaFree(memory)); }
+
+int allocate_pinned(size_t bytes, std::byte** memory) {
+  return cudaHostAlloc(reinterpret_cast<void**>(memory), bytes, cudaHostAllocPortable);
 }
 
-int upload(int device, const void* host, size_t bytes, void* memory) {
-  if (const cudaError_t error = cudaSetDevice(device); error != cudaSuccess) return error;
-  return cudaMemcpy(memory, host, bytes, cudaMemcpyHostToDevice);
+void release_pinned(std::byte* memory) { static_cast<void>(cudaFreeHost(memory)); }
+
+int copy(Queue* queue, void* to, const void* from, size_t bytes) {
+  if (const cudaError_t error = cudaSetDevice(queue->device); error != cudaSuccess) return error;
+  return cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, queue->stream);
 }
 
-int download(int device, const void* memory, size_t bytes, void* host) {
-  if (const cudaError_t error = cudaSetDevice(device); error != cudaSuccess) return error;
-  return cudaMemcpy(host, memory, bytes, cudaMemcpyDeviceToHost);
-}
-
-int layer_norm_on(int device, const float* x, int64_t rows, int64_t cols, const float* gamma,
-                  const float* beta, float eps, float* y) {
-  if (const cudaError_t error = cudaSetDevice(device); error != cudaSuccess) return error;
-  return layer_norm(x, rows, cols, gamma, beta, eps, y);
-}
+int wait(Queue* queue) { return cudaStreamSynchronize(queue->stream); }
 
 constexpr PluginApi api{.abi_version = plugin_abi_version,
-                        .operations = "layer_norm",
+                        .operations = operations,
                         .device_count = device_count,
                         .error_text = error_text,
+                        .open_queue = open_queue,
+                        .close_queue = close_queue,
                         .allocate = allocate,
                         .release = release,
-                        .upload = upload,
-                        .download = download,
-                        .layer_norm = layer_norm_on};
+                        .allocate_pinned = allocate_pinned,
+                        .release_pinned = release_pinned,
+                        .copy = copy,
+                        .wait = wait,
+                        .kernels = kernel_table};
 
 }  // namespace
 }  // namespace tutti::cuda

@@ -1,32 +1,39 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
+
+#include "gpu/cuda/kernels.hpp"
 
 namespace tutti::cuda {
 
 /// Raised with every change of PluginApi.
-inline constexpr int plugin_abi_version = 1;
+inline constexpr int plugin_abi_version = 2;
 
 /// What libtutti_cuda.so offers the server. Only C types cross this boundary, since the two may have been
-/// built by different compilers. Functions that return an int return 0 or an error for `error_text`. Device
-/// memory is used in the order of the calls; `download` waits for what it copies.
+/// built by different compilers. Functions that return an int return 0 or an error for `error_text`.
 struct PluginApi {
   int abi_version;
-  /// The operations of Ops that it computes, separated by spaces.
+  /// cuda::operations of the plugin.
   const char* operations;
   /// Usable GPUs. When there are none, `reason` receives one sentence that says why.
   int (*device_count)(char* reason, size_t reason_size);
   const char* (*error_text)(int error);
 
-  int (*allocate)(int device, size_t bytes, void** memory);  ///< zeroed
-  void (*release)(int device, void* memory);
-  int (*upload)(int device, const void* host, size_t bytes, void* memory);
-  int (*download)(int device, const void* memory, size_t bytes, void* host);
+  int (*open_queue)(int device, Queue** queue);
+  /// Waits for what is queued.
+  void (*close_queue)(Queue* queue);
+  int (*allocate)(int device, size_t bytes, std::byte** memory);  ///< zeroed
+  void (*release)(std::byte* memory);
+  /// Host memory that copies read and write while the host goes on.
+  int (*allocate_pinned)(size_t bytes, std::byte** memory);
+  void (*release_pinned)(std::byte* memory);
+  /// Queues a copy between any two of device, pinned and, with a wait for it, other host memory. The host
+  /// may touch neither end before it has waited.
+  int (*copy)(Queue* queue, void* to, const void* from, size_t bytes);
+  /// Returns when all that was queued is done.
+  int (*wait)(Queue* queue);
 
-  /// y = gamma * (x - mean) / sqrt(var + eps) + beta over each row of x (rows, cols), device memory.
-  int (*layer_norm)(int device, const float* x, int64_t rows, int64_t cols, const float* gamma,
-                    const float* beta, float eps, float* y);
+  KernelTable kernels;
 };
 
 /// The one exported symbol: null when the plugin does not speak `abi_version`.

@@ -1,24 +1,78 @@
+#include <algorithm>
+
 #include "gpu/cpu/cpu_ops.hpp"
+#include "gpu/cuda/cuda_ops.hpp"
+#include "gpu/plugin.hpp"
 #include "tests/gpu/conformance.hpp"
+#ifdef TUTTI_CUDA_HOST
+#include "tests/gpu/cuda_host/api.hpp"
+#endif
 
 namespace tutti {
 namespace {
 
-std::function<std::unique_ptr<Ops>()> cpu_backend(cpu::GemmChoice choice) {
-  return [choice] { return make_cpu_ops(choice); };
+Backend cpu_backend(std::string name, cpu::GemmChoice choice) {
+  return {.name = std::move(name), .make = [choice] { return make_cpu_ops(choice); }};
+}
+
+#ifdef TUTTI_CUDA_HOST
+Backend cuda_on_host() {
+  const cuda::PluginApi& api = cuda::host::api();
+  return {.name = "CudaOnHost",
+          .make = [&api] { return make_cuda_ops(api, 0); },
+          .operations = api.operations,
+          .slow = true};
+}
+
+#endif
+
+#ifdef TUTTI_CUDA_PLUGIN
+Backend cuda_on_gpu() {
+  const Result<CudaPlugin> plugin = CudaPlugin::load(TUTTI_CUDA_PLUGIN);
+  Backend backend{.name = "Cuda", .make = {}, .operations = cuda::operations};
+  if (plugin) {
+    backend.make = [&api = plugin->api()] { return make_cuda_ops(api, 0); };
+  } else {
+    backend.absent = plugin.error().message;
+  }
+  return backend;
+}
+#endif
+
+bool computes(const Backend& backend, std::string_view operation) {
+  const std::string padded = " " + std::string(backend.operations) + " ";
+  return backend.operations.empty() || padded.find(" " + std::string(operation) + " ") != std::string::npos;
+}
+
+std::vector<Backend> that_compute(std::vector<Backend> all, Operations operations) {
+  std::erase_if(all, [operations](const Backend& backend) {
+    return !std::ranges::all_of(operations, [&](std::string_view name) { return computes(backend, name); });
+  });
+  return all;
+}
+
+std::vector<Backend> all_serving_backends() {
+  std::vector<Backend> all{cpu_backend("Cpu", cpu::GemmChoice::automatic),
+                           cpu_backend("CpuPanel", cpu::GemmChoice::panel)};
+#ifdef TUTTI_CUDA_HOST
+  all.push_back(cuda_on_host());
+#endif
+#ifdef TUTTI_CUDA_PLUGIN
+  all.push_back(cuda_on_gpu());
+#endif
+  return all;
 }
 
 }  // namespace
 
-std::vector<Backend> serving_backends() {
-  return {{.name = "Cpu", .make = cpu_backend(cpu::GemmChoice::automatic)},
-          {.name = "CpuPanel", .make = cpu_backend(cpu::GemmChoice::panel)}};
+std::vector<Backend> serving_backends(Operations operations) {
+  return that_compute(all_serving_backends(), operations);
 }
 
-std::vector<Backend> backends() {
-  std::vector<Backend> all = serving_backends();
-  all.push_back({.name = "CpuOnednn", .make = cpu_backend(cpu::GemmChoice::onednn)});
-  return all;
+std::vector<Backend> backends(Operations operations) {
+  std::vector<Backend> all = all_serving_backends();
+  all.push_back(cpu_backend("CpuOnednn", cpu::GemmChoice::onednn));
+  return that_compute(std::move(all), operations);
 }
 
 }  // namespace tutti

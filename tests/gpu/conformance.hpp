@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <ostream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "gpu/ops.hpp"
@@ -17,15 +19,21 @@ namespace tutti {
 struct Backend {
   std::string name;
   std::function<std::unique_ptr<Ops>()> make;
-  double tolerance = 1e-6;  ///< of a sum, relative to the sum of its terms' magnitudes
+  /// Those it computes, separated by spaces; all of Ops where empty.
+  std::string_view operations{};
+  bool slow = false;     ///< executes kernels thread by thread, and is given smaller sizes
+  std::string absent{};  ///< why it cannot run on this machine, else empty
 };
 
 inline std::ostream& operator<<(std::ostream& out, const Backend& backend) { return out << backend.name; }
 
-/// The backends that can run on this machine.
-[[nodiscard]] std::vector<Backend> backends();
+/// Operations of Ops by name: those that a suite calls.
+using Operations = std::initializer_list<std::string_view>;
+
+/// The backends that compute all of `operations`.
+[[nodiscard]] std::vector<Backend> backends(Operations operations);
 /// Those of them that may serve, and so must keep rows independent of each other.
-[[nodiscard]] std::vector<Backend> serving_backends();
+[[nodiscard]] std::vector<Backend> serving_backends(Operations operations);
 
 [[nodiscard]] inline std::string backend_name(const testing::TestParamInfo<Backend>& info) {
   return info.param.name;
@@ -34,6 +42,10 @@ inline std::ostream& operator<<(std::ostream& out, const Backend& backend) { ret
 /// Tests written once against Ops. Tensors are made on the host; `device` and `host` cross over.
 class OpsConformance : public testing::TestWithParam<Backend> {
  protected:
+  void SetUp() override {
+    if (!GetParam().absent.empty()) GTEST_SKIP() << GetParam().absent;
+    ops_ = GetParam().make();
+  }
   [[nodiscard]] Ops& ops() { return *ops_; }
   [[nodiscard]] Tensor device(const TensorView& host_values) { return ops_->upload(host_values); }
   [[nodiscard]] std::vector<float> host(const TensorView& device_values) {
@@ -43,7 +55,7 @@ class OpsConformance : public testing::TestWithParam<Backend> {
   }
 
  private:
-  std::unique_ptr<Ops> ops_ = GetParam().make();
+  std::unique_ptr<Ops> ops_;
 };
 
 /// `count` values of a row from a flat host copy.

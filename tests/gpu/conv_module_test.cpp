@@ -6,6 +6,7 @@
 
 #include "tests/gpu/every_target.hpp"
 #include "tests/gpu/random_tensor.hpp"
+#include "tests/gpu/references.hpp"
 
 namespace tutti {
 namespace {
@@ -43,41 +44,6 @@ Tensor run(const std::vector<int>& rows, const TensorView& extended, const Weigh
   return out;
 }
 
-double sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
-
-/// One lane: GLU, convolution, norm, swish, each over whole rows.
-std::vector<double> reference(const TensorView& extended, const Weights& weights) {
-  const int64_t channels = weights.depthwise_weight.shape()[0];
-  const int64_t taps = weights.depthwise_weight.shape()[1];
-  const auto gated = [&](int64_t r, int64_t c) {
-    const float* row = extended.f32() + r * 2 * channels;
-    return row[c] * sigmoid(row[channels + c]);
-  };
-  std::vector<double> out;
-  for (int64_t r = 0; r + taps <= extended.rows(); ++r) {
-    std::vector<double> y;
-    for (int64_t c = 0; c < channels; ++c) {
-      double sum = weights.depthwise_bias.view().f32()[c];
-      for (int64_t k = 0; k < taps; ++k) {
-        sum += static_cast<double>(weights.depthwise_weight.view()[c].f32()[k]) * gated(r + k, c);
-      }
-      y.push_back(sum);
-    }
-    const auto n = static_cast<double>(channels);
-    const double mean = weights.folded ? 0.0 : std::accumulate(y.begin(), y.end(), 0.0) / n;
-    double squares = 0;
-    for (const double v : y) squares += (v - mean) * (v - mean);
-    const double deviation = weights.folded ? 1.0 : std::sqrt(squares / n + eps);
-    for (int64_t c = 0; c < channels; ++c) {
-      const double normed =
-          weights.norm_scale.view().f32()[c] * (y[static_cast<size_t>(c)] - mean) / deviation +
-          weights.norm_shift.view().f32()[c];
-      out.push_back(normed * sigmoid(normed));
-    }
-  }
-  return out;
-}
-
 class ConvModuleTest : public testing::TestWithParam<bool> {};
 
 TEST_P(ConvModuleTest, MatchesADoubleReferenceForLanesOfAnyLength) {
@@ -96,7 +62,7 @@ TEST_P(ConvModuleTest, MatchesADoubleReferenceForLanesOfAnyLength) {
           const TensorView lane_rows =
               extended.view().slice(begins[i] + lane * (taps - 1), rows[i] + taps - 1);
           EXPECT_TRUE(close_to(Random::values(out.view().slice(begins[i], rows[i])),
-                               reference(lane_rows, weights), 4e-6))
+                               reference::conv_lane(lane_rows, weights.view(), eps), 4e-6))
               << channels << " channels, " << taps << " taps, lane " << lane;
         }
       });

@@ -98,26 +98,27 @@ TEST_P(IndexingConformance, TakesEmptyEntriesAndNoIndices) {
   EXPECT_EQ(host(t), (std::vector<float>{1, 2}));
 }
 
-INSTANTIATE_TEST_SUITE_P(Backends, IndexingConformance, testing::ValuesIn(serving_backends()), backend_name);
-
-TEST(CpuIndexing, MovesElementsOfEverySize) {
-  const auto ops = serving_backends().front().make();
+TEST_P(IndexingConformance, MovesElementsOfEverySize) {
   for (const DType dtype : {DType::i8, DType::bf16, DType::i32}) {
-    const Tensor t = ops->allocate(dtype, {2, 3, 5});
-    for (size_t i = 0; i < t.bytes(); ++i) t.view().data[i] = static_cast<std::byte>(i);
-    const Tensor selected = ops->allocate(dtype, {2, 1, 5});
-    ops->index_select(t, 1, std::vector<int32_t>{1}, selected);
-    const size_t entry = 5 * size_of(dtype);
-    for (size_t i = 0; i < entry; ++i) {
-      EXPECT_EQ(selected.view().data[i], static_cast<std::byte>(entry + i));
-      EXPECT_EQ(selected.view().data[entry + i], static_cast<std::byte>(4 * entry + i));
-    }
-    ops->index_fill(t, 1, std::vector<int32_t>{1}, 0);
-    for (size_t i = 0; i < t.bytes(); ++i) {
-      EXPECT_EQ(t.view().data[i], static_cast<std::byte>(i / entry % 3 == 1 ? 0 : i)) << i;
+    // Uploaded as the f32 words that hold its bytes.
+    const auto elements = static_cast<int64_t>(size_of(DType::f32) / size_of(dtype));
+    const Tensor words = counting({2, 3, 5});
+    const Tensor held = device(words);
+    const TensorView t{held.view().data, dtype, {2, 3, 5 * elements}};
+    const Tensor selected = ops().allocate(DType::f32, {2, 1, 5});
+    ops().index_select(t, 1, std::vector<int32_t>{1}, {selected.view().data, dtype, {2, 1, 5 * elements}});
+    EXPECT_EQ(host(selected), (std::vector<float>{6, 7, 8, 9, 10, 21, 22, 23, 24, 25}));
+    ops().index_fill(t, 1, std::vector<int32_t>{1}, 0);
+    const std::vector<float> left = host(held);
+    for (size_t i = 0; i < left.size(); ++i) {
+      EXPECT_EQ(left[i], i / 5 % 3 == 1 ? 0.0F : static_cast<float>(i + 1)) << i;
     }
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Backends, IndexingConformance,
+                         testing::ValuesIn(serving_backends({"index_select", "index_copy", "index_fill"})),
+                         backend_name);
 
 }  // namespace
 }  // namespace tutti

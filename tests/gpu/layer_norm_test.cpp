@@ -6,26 +6,12 @@
 
 #include "tests/gpu/every_target.hpp"
 #include "tests/gpu/random_tensor.hpp"
+#include "tests/gpu/references.hpp"
 
 namespace tutti {
 namespace {
 
 constexpr float eps = 1e-5F;
-
-std::vector<double> reference(const TensorView& x, const TensorView& gamma, const TensorView& beta) {
-  std::vector<double> y;
-  for (int64_t r = 0; r < x.rows(); ++r) {
-    const std::span<const float> row = Random::values(x[r]);
-    const auto n = static_cast<double>(row.size());
-    const double mean = std::accumulate(row.begin(), row.end(), 0.0) / n;
-    double squares = 0;
-    for (const float v : row) squares += (v - mean) * (v - mean);
-    for (size_t c = 0; c < row.size(); ++c) {
-      y.push_back(gamma.f32()[c] * (row[c] - mean) / std::sqrt(squares / n + eps) + beta.f32()[c]);
-    }
-  }
-  return y;
-}
 
 TEST(LayerNorm, MatchesADoubleReferenceAtAnyWidth) {
   for (const int width : {1, 3, 16, 64, 72, 80, 128, 250, 256, 513}) {
@@ -37,7 +23,7 @@ TEST(LayerNorm, MatchesADoubleReferenceAtAnyWidth) {
     const Tensor y = host_tensor(DType::f32, x.shape());
     on_every_target([&] {
       cpu::layer_norm(x, gamma, beta, eps, y);
-      EXPECT_TRUE(close_to(Random::values(y), reference(x, gamma, beta), 2e-6)) << width;
+      EXPECT_TRUE(close_to(Random::values(y), reference::layer_norm(x, gamma, beta, eps), 2e-6)) << width;
     });
   }
 }
@@ -50,7 +36,7 @@ TEST(LayerNorm, KeepsTheVarianceOfRowsFarFromZero) {
   const Tensor beta = host_tensor(DType::f32, {256});
   const Tensor y = host_tensor(DType::f32, x.shape());
   cpu::layer_norm(x, gamma, beta, eps, y);
-  EXPECT_TRUE(close_to(Random::values(y), reference(x, gamma, beta), 1e-3));
+  EXPECT_TRUE(close_to(Random::values(y), reference::layer_norm(x, gamma, beta, eps), 1e-3));
 }
 
 TEST(LayerNorm, GivesARowTheSameBitsAloneInPlaceAndInACrowd) {

@@ -7,29 +7,10 @@
 
 #include "tests/gpu/every_target.hpp"
 #include "tests/gpu/random_tensor.hpp"
+#include "tests/gpu/references.hpp"
 
 namespace tutti {
 namespace {
-
-std::vector<double> reference(const TensorView& logits) {
-  std::vector<double> result;
-  for (int64_t r = 0; r < logits.rows(); ++r) {
-    const std::span<const float> row = Random::values(logits[r]);
-    const double max = *std::max_element(row.begin(), row.end());
-    double sum = 0;
-    for (const double v : row) sum += std::exp(v - max);
-    for (const double v : row) result.push_back(v - max - std::log(sum));
-  }
-  return result;
-}
-
-std::vector<int32_t> sorted_ids(std::span<const float> row) {
-  std::vector<int32_t> ids(row.size());
-  std::iota(ids.begin(), ids.end(), 0);
-  std::stable_sort(ids.begin(), ids.end(),
-                   [&](int a, int b) { return row[static_cast<size_t>(a)] > row[static_cast<size_t>(b)]; });
-  return ids;
-}
 
 struct Output {
   Tensor log_probs, ids, values;
@@ -45,7 +26,7 @@ Output run(const TensorView& logits, int k) {
 void expect_top_k(const Output& out) {
   for (int64_t r = 0; r < out.log_probs.shape()[0]; ++r) {
     const std::span<const float> row = Random::values(out.log_probs.view()[r]);
-    const std::vector<int32_t> expected = sorted_ids(row);
+    const std::vector<int32_t> expected = reference::sorted_ids(row);
     for (int64_t i = 0; i < out.ids.shape()[1]; ++i) {
       const int32_t id = out.ids.view()[r].i32()[i];
       EXPECT_EQ(id, expected[static_cast<size_t>(i)]) << "row " << r << " rank " << i;
@@ -62,7 +43,8 @@ TEST(LogSoftmaxTopK, MatchesADoubleReferenceAndASort) {
     const Tensor logits = random.tensor({vocabulary > 5000 ? 3 : 20, vocabulary}, 5.0F);
     on_every_target([&] {
       const Output out = run(logits, k);
-      EXPECT_TRUE(close_to(Random::values(out.log_probs), reference(logits), 1e-6)) << vocabulary;
+      EXPECT_TRUE(close_to(Random::values(out.log_probs), reference::log_softmax(logits), 1e-6))
+          << vocabulary;
       expect_top_k(out);
     });
   }
@@ -72,14 +54,14 @@ TEST(LogSoftmaxTopK, SumsAFlatRowOfManyTokens) {
   const Tensor logits = host_tensor(DType::f32, {1, 50000});
   on_every_target([&] {
     const Output out = run(logits, 1);
-    EXPECT_TRUE(close_to(Random::values(out.log_probs), reference(logits), 2e-7));
+    EXPECT_TRUE(close_to(Random::values(out.log_probs), reference::log_softmax(logits), 2e-7));
   });
 }
 
 TEST(LogSoftmaxTopK, ToleratesLogitsFarBeyondTheRangeOfExp) {
   const Tensor logits = host_tensor({1, 4}, std::vector<float>{1000.0F, -1000.0F, 999.0F, -3e38F});
   const Output out = run(logits, 4);
-  EXPECT_TRUE(close_to(Random::values(out.log_probs), reference(logits), 1e-6));
+  EXPECT_TRUE(close_to(Random::values(out.log_probs), reference::log_softmax(logits), 1e-6));
   expect_top_k(out);
 }
 

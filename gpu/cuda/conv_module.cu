@@ -1,0 +1,90 @@
+#include "gpu/cuda/activation.cuh"
+#include "gpu/cuda/reduce.cuh"
+
+namespace tutti::cuda {
+namespace {
+
+constexpr int block_threads = 256;
+constexpr int warps = block_threads / warp_threads;
+
+// One block a lane, a thread a channel: it alone moves that channel's values, in order, so that the shift of
+// the cache by fewer rows than it holds reads nothing that it has written.
+__global__ void extend_lanes(const float* x, const int32_t* row_begin, const int32_t* slots, int context,
+                             int64_t channels, float* cache, float* extended) {
+  const int lane = static_cast<int>(blockIdx.x);
+  const int64_t begin = row_begin[lane];
+  const int64_t rows = row_begin[lane + 1] - begin;
+  const int64_t channel = static_cast<int64_t>(blockIdx.y) * block_threads + threadIdx.x;
+  if (channel >= channels) return;
+  float* const left = cache + slots[lane] * context * channels + channel;
+  float* const to = extended + (begin + static_cast<int64_t>(lane) * context) * channels + channel;
+  for (int64_t r = 0; r < context; ++r) to[r * channels] = left[r * channels];
+  for (int64_t r = 0; r < rows; ++r) to[(context + r) * channels] = x[(begin + r) * channels + channel];
+  for (int64_t r = 0; r < context; ++r) left[r * channels] = to[(rows + r) * channels];
+}
+
+// GLU and depthwise convolution of one channel of a tile, into `out`. Each gated value is made once and given
+// to all rows that it is a tap of; a row's taps come in order.
+__device__ void convolve(const ConvModuleCall& call, const ConvTile& tile, int64_t channel) {
+  float sums[conv_tile_rows];
+  for (float& sum : sums) sum = call.bias[channel];
+  const float* const taps = call.weight + channel * call.taps;
+  for (int r = 0; r < tile.rows + call.taps - 1; ++r) {
+    const float* const x = call.extended + (tile.extended_row + r) * 2 * call.channels + channel;
+    const float gated = x[0] * sigmoid(x[call.channels]);
+#pragma unroll
+    for (int i = 0; i < conv_tile_rows; ++i) {
+      if (r >= i && r - i < call.taps) sums[i] = multiply_add(taps[r - i], gated, sums[i]);
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < conv_tile_rows; ++i) {
+    if (i < tile.rows) call.out[(tile.out_row + i) * call.channels + channel] = sums[i];
+  }
+}
+
+struct Shared {
+  SharedArray<float, warps> partial;
+};
+
+// A block makes a tile with all channels of it, which the norm is over. Between the two steps a thread reads
+// only what it wrote.
+__global__ void conv_tiles(ConvModuleCall call) {
+  Shared& shared = shared_memory<Shared>();
+  const ConvTile tile = call.tiles[blockIdx.x];
+  const int64_t channels = call.channels;
+  for (int64_t c = threadIdx.x; c < channels; c += block_threads) convolve(call, tile, c);
+  for (int i = 0; i < tile.rows; ++i) {
+    float* const y = call.out + (tile.out_row + i) * channels;
+    float mean = 0.0F;
+    float istd = 1.0F;
+    if (call.folded == 0) {
+      float sum = 0.0F;
+      for (int64_t c = threadIdx.x; c < channels; c += block_threads) sum += y[c];
+      mean = block_reduce(sum, shared.partial, Add()) / static_cast<float>(channels);
+      float squares = 0.0F;
+      for (int64_t c = threadIdx.x; c < channels; c += block_threads) {
+        squares = multiply_add(y[c] - mean, y[c] - mean, squares);
+      }
+      istd = 1.0F /
+             sqrtf(block_reduce(squares, shared.partial, Add()) / static_cast<float>(channels) + call.eps);
+    }
+    for (int64_t c = threadIdx.x; c < channels; c += block_threads) {
+      y[c] = swish(multiply_add((y[c] - mean) * istd, call.norm_scale[c], call.norm_shift[c]));
+    }
+  }
+}
+
+}  // namespace
+
+int extend_with_context(Queue* queue, const float* x, const int32_t* row_begin, const int32_t* slots,
+                        int lanes, int context, int64_t channels, float* cache, float* extended) {
+  return launch(queue, extend_lanes, dim3(static_cast<unsigned>(lanes), blocks_for(channels, block_threads)),
+                dim3(block_threads), x, row_begin, slots, context, channels, cache, extended);
+}
+
+int conv_module(Queue* queue, const ConvModuleCall& call, int tiles) {
+  return launch(queue, conv_tiles, dim3(static_cast<unsigned>(tiles)), dim3(block_threads), call);
+}
+
+}  // namespace tutti::cuda

@@ -1,0 +1,180 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace tutti::cuda {
+
+/// The order in which one owner's copies and kernels run on its GPU: a CUDA stream.
+struct Queue;
+
+// Functions that queue an operation of Ops on device memory and return 0 or an error for
+// PluginApi::error_text. All arrays are in device memory; those that say which rows and entries are meant
+// (`row_begin`, `indices`, ...) too.
+
+/// Ops::layer_norm of x (rows, cols). y may be x.
+int layer_norm(Queue* queue, const float* x, int64_t rows, int64_t cols, const float* gamma,
+               const float* beta, float eps, float* y);
+
+/// Ops::cmvn: out (row_begin[lanes], mel) of each lane's features.
+int cmvn(Queue* queue, const float* const* features, const int32_t* row_begin, int lanes, int64_t rows,
+         int64_t mel, const float* mean, const float* istd, float* out);
+
+/// Ops::embed_tokens: out (rows, width).
+int embed_tokens(Queue* queue, const float* table, const int32_t* ids, const float* positions,
+                 const int32_t* at, int64_t rows, int64_t width, float* out);
+
+/// values[row] = x[row][columns[row]] of x (rows, width).
+int pick(Queue* queue, const float* x, const int32_t* columns, int64_t rows, int64_t width, float* values);
+
+/// Ops::log_softmax_top_k of x (rows, cols).
+int log_softmax_top_k(Queue* queue, float* x, int64_t rows, int cols, int k, int32_t* ids, float* values);
+
+/// Ops::extend_with_context: `context` rows of `channels` before each lane's rows of x.
+int extend_with_context(Queue* queue, const float* x, const int32_t* row_begin, const int32_t* slots,
+                        int lanes, int context, int64_t channels, float* cache, float* extended);
+
+/// Consecutive output rows of one lane that one block of threads makes.
+struct ConvTile {
+  int32_t extended_row;  ///< of the first output's first tap
+  int32_t out_row;
+  int32_t rows;  ///< at most conv_tile_rows
+};
+inline constexpr int conv_tile_rows = 8;
+
+/// Ops::conv_module, pointers and sizes of one call.
+struct ConvModuleCall {
+  const ConvTile* tiles;
+  const float* extended;  ///< (extended rows, 2 * channels)
+  const float* weight;    ///< (channels, taps)
+  const float* bias;
+  const float* norm_scale;
+  const float* norm_shift;
+  float* out;  ///< (rows, channels)
+  int64_t channels;
+  int32_t taps;
+  int32_t folded;  ///< whether the norm is a scale and a shift
+  float eps;
+};
+int conv_module(Queue* queue, const ConvModuleCall& call, int tiles);
+
+/// The rows of a matrix product's left side, where they lie: groups of `group_rows` rows, and a row a
+/// sequence of runs of `run_length` values, so that a convolution reads its windows in place.
+struct GemmInput {
+  const float* base;
+  /// By group, its distance from `base` in units of group_stride; null: groups follow each other.
+  const int32_t* group_begin;
+  int64_t group_rows, group_stride, row_stride;
+  int64_t run_length, run_stride;
+};
+
+/// An Activation of Ops.
+enum class GemmActivation : int32_t { none, relu, swish };
+
+/// y (rows, out) = residual + scale * activation(x weight^T + bias).
+struct GemmCall {
+  GemmInput x;
+  const float* weight;    ///< (out, in)
+  const float* bias;      ///< (out) or null
+  const float* residual;  ///< (rows, out) or null; may be y
+  float* y;
+  int64_t rows, in, out;
+  GemmActivation activation;
+  float scale;
+};
+int gemm(Queue* queue, const GemmCall& call);
+
+/// The first convolution of Ops::subsample: 3x3, stride 2, one input channel, ReLU. Row i of out (rows, (mel
+/// - 1) / 2, channels) reads the features (.., mel) from row feature_row[i] on.
+struct FirstConvolutionCall {
+  const float* features;
+  const int32_t* feature_row;
+  const float* weight;  ///< (channels, 9)
+  const float* bias;    ///< (channels)
+  float* out;
+  int64_t rows;
+  int32_t mel, channels;
+};
+int first_convolution(Queue* queue, const FirstConvolutionCall& call);
+
+/// What a lane's rows attend to.
+struct AttentionLane {
+  int32_t keys;                ///< history and new frames
+  int32_t cache_begin;         ///< of the first key, from the start of the lane's logical block 0
+  int32_t first_key_position;  ///< its row of `positions`
+  int32_t table;               ///< where the lane's blocks begin in the block table
+};
+inline constexpr int max_attention_head_dim = 256;
+
+/// Ops::paged_attention. First the new frames are written to the pool, row i to its frame row_frame[i],
+/// counted over all blocks.
+struct AttentionCall {
+  const float* qkv;  ///< (rows, 3 * heads * head_dim)
+  const float* bias_u;
+  const float* bias_v;
+  const float* positions;
+  float* k;
+  float* v;
+  float* out;
+  const int32_t* row_lane;
+  const int32_t* row_frame;
+  const AttentionLane* lanes;
+  const int32_t* block_table;
+  int64_t rows;
+  int32_t heads, head_dim, block_size;
+};
+int paged_attention(Queue* queue, const AttentionCall& call);
+
+/// A tensor as (outer, entries, inner) around the axis that is indexed. `inner` counts elements of
+/// `element_size` bytes: 1, 2 or 4.
+struct IndexedAxis {
+  int64_t outer, entries, inner;
+  int32_t element_size;
+};
+/// Ops::index_select of `from`; `to` has `count` entries on the axis.
+int index_select(Queue* queue, const IndexedAxis& axis, const std::byte* from, const int32_t* indices,
+                 int count, std::byte* to);
+/// Ops::index_copy into `to`; `from` has `count` entries on the axis. Of entries for the same index the last
+/// one stays.
+int index_copy(Queue* queue, const IndexedAxis& axis, const std::byte* from, const int32_t* indices,
+               int count, std::byte* to);
+/// Ops::index_fill with the low element_size bytes of `bits`.
+int index_fill(Queue* queue, const IndexedAxis& axis, const int32_t* indices, int count, uint32_t bits,
+               std::byte* to);
+
+/// The operations of Ops that there are, separated by spaces.
+inline constexpr const char* operations =
+    "copy index_select index_copy index_fill layer_norm cmvn embed_tokens pick log_softmax_top_k "
+    "extend_with_context conv_module linear subsample paged_attention";
+
+/// The functions above, as one build of them is offered to CudaOps.
+struct KernelTable {
+  decltype(&cuda::layer_norm) layer_norm;
+  decltype(&cuda::cmvn) cmvn;
+  decltype(&cuda::embed_tokens) embed_tokens;
+  decltype(&cuda::pick) pick;
+  decltype(&cuda::log_softmax_top_k) log_softmax_top_k;
+  decltype(&cuda::extend_with_context) extend_with_context;
+  decltype(&cuda::conv_module) conv_module;
+  decltype(&cuda::gemm) gemm;
+  decltype(&cuda::first_convolution) first_convolution;
+  decltype(&cuda::paged_attention) paged_attention;
+  decltype(&cuda::index_select) index_select;
+  decltype(&cuda::index_copy) index_copy;
+  decltype(&cuda::index_fill) index_fill;
+};
+inline constexpr KernelTable kernel_table{.layer_norm = layer_norm,
+                                          .cmvn = cmvn,
+                                          .embed_tokens = embed_tokens,
+                                          .pick = pick,
+                                          .log_softmax_top_k = log_softmax_top_k,
+                                          .extend_with_context = extend_with_context,
+                                          .conv_module = conv_module,
+                                          .gemm = gemm,
+                                          .first_convolution = first_convolution,
+                                          .paged_attention = paged_attention,
+                                          .index_select = index_select,
+                                          .index_copy = index_copy,
+                                          .index_fill = index_fill};
+
+}  // namespace tutti::cuda

@@ -1,0 +1,56 @@
+#pragma once
+
+#include "gpu/cuda/kernels.hpp"
+#include "gpu/ops.hpp"
+
+namespace tutti::cuda {
+
+/// Frames or bins that a 3-wide convolution of stride 2 without padding leaves.
+constexpr int halve(int n) { return (n - 1) / 2; }
+
+/// A weight (out, in) and its bias in device memory, as gemm.cu reads them.
+class CudaLinear final : public PackedLinear {
+ public:
+  /// `weight` and `bias` (which may be empty) are host f32; `ops` copies them.
+  CudaLinear(Ops& ops, const TensorView& weight, const TensorView& bias);
+  [[nodiscard]] int in_features() const override { return static_cast<int>(weight_.shape()[1]); }
+  [[nodiscard]] int out_features() const override { return static_cast<int>(weight_.shape()[0]); }
+
+  /// The product for `rows` rows of `x`.
+  [[nodiscard]] GemmCall call(const GemmInput& x, int64_t rows, const Epilogue& epilogue, float* y) const;
+
+ private:
+  Tensor weight_;
+  Tensor bias_;
+};
+
+/// Contiguous rows of `width`.
+[[nodiscard]] GemmInput matrix(const float* x, int64_t width);
+
+/// The subsampling's layers, channels innermost.
+class CudaSubsampling final : public PackedSubsampling {
+ public:
+  CudaSubsampling(Ops& ops, const SubsamplingWeights& weights, int num_mel_bins);
+
+  [[nodiscard]] int mel() const { return mel_; }
+  [[nodiscard]] int channels() const { return static_cast<int>(conv1_weight_.shape()[0]); }
+  /// Values of a frame after the first convolution, and of a row after the second.
+  [[nodiscard]] int64_t frame() const { return static_cast<int64_t>(halve(mel_)) * channels(); }
+  [[nodiscard]] int64_t flat() const { return static_cast<int64_t>(halve(halve(mel_))) * channels(); }
+
+  /// From each of `feature_row` (`frames` of them) to a frame.
+  [[nodiscard]] FirstConvolutionCall conv1(const float* features, const int32_t* feature_row, int64_t frames,
+                                           float* out) const;
+  /// From the three frames that begin at `frame_begin[row]` to a row.
+  [[nodiscard]] GemmCall conv2(const float* frames, const int32_t* frame_begin, int64_t rows,
+                               float* out) const;
+  [[nodiscard]] GemmCall out(const float* rows_in, int64_t rows, float scale, float* out) const;
+
+ private:
+  int mel_;
+  Tensor conv1_weight_, conv1_bias_;
+  CudaLinear conv2_;
+  CudaLinear out_;
+};
+
+}  // namespace tutti::cuda

@@ -1,0 +1,46 @@
+#pragma once
+
+#include "gpu/cuda/intrinsics.cuh"
+
+// Reductions whose order depends on nothing but the number of threads, so that a row is the same in any
+// batch.
+
+namespace tutti::cuda {
+
+struct Add {
+  template <class T>
+  __device__ T operator()(T a, T b) const {
+    return a + b;
+  }
+};
+
+struct Larger {
+  template <class T>
+  __device__ T operator()(T a, T b) const {
+    return a > b ? a : b;
+  }
+};
+
+/// A butterfly: every thread of the warp ends with the same result.
+template <class T, class Combine>
+__device__ T warp_reduce(T value, Combine combine) {
+  for (int distance = warp_threads / 2; distance > 0; distance /= 2) {
+    value = combine(value, __shfl_xor_sync(0xffffffffU, value, distance));
+  }
+  return value;
+}
+
+/// The same over a block of one dimension. `partial` has an element for each warp.
+template <class T, int warps, class Combine>
+__device__ T block_reduce(T value, SharedArray<T, warps>& partial, Combine combine) {
+  value = warp_reduce(value, combine);
+  const int warp = static_cast<int>(threadIdx.x) / warp_threads;
+  if (threadIdx.x % warp_threads == 0) partial(warp) = value;
+  __syncthreads();
+  T result = partial(0);
+  for (int w = 1; w < warps; ++w) result = combine(result, T(partial(w)));
+  __syncthreads();  // before the next reduction writes
+  return result;
+}
+
+}  // namespace tutti::cuda

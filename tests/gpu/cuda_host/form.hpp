@@ -1,0 +1,133 @@
+#pragma once
+
+// The host form of gpu/cuda/intrinsics.cuh: the parts of CUDA C++ that the kernels use, executed by
+// tests/gpu/cuda_host/block.hpp.
+
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <source_location>
+#include <utility>
+
+#include "tests/gpu/cuda_host/block.hpp"
+#include "tests/gpu/cuda_host/queue.hpp"
+
+#define __global__
+#define __device__
+
+inline void __syncthreads(std::source_location where = std::source_location::current()) {
+  tutti::cuda::host::Block::current().barrier(where);
+}
+
+template <class T>
+T __shfl_xor_sync(unsigned mask, T value, int distance,
+                  std::source_location where = std::source_location::current()) {
+  static_assert(sizeof(T) <= sizeof(uint64_t));
+  auto& block = tutti::cuda::host::Block::current();
+  uint64_t bits = 0;
+  std::memcpy(&bits, &value, sizeof(T));
+  const unsigned source = static_cast<unsigned>(block.thread() ^ distance);
+  bits = block.shuffle(mask, bits, source, where);
+  std::memcpy(&value, &bits, sizeof(T));
+  return value;
+}
+
+inline unsigned __float_as_uint(float value) { return std::bit_cast<unsigned>(value); }
+
+namespace tutti::cuda {
+namespace host {
+
+/// One element of shared memory, and who touched it last. Two threads' accesses without a barrier between
+/// them, one of them a write, are a fault whatever the order they came in, and so is reading what nobody has
+/// written.
+template <class T>
+class SharedElement {
+ public:
+  SharedElement(const SharedElement&) = delete;
+  SharedElement() = default;
+
+  operator T() const {  // NOLINT(google-explicit-constructor): reads like the T it is on a GPU
+    const Block& block = Block::current();
+    if (written_ < 0) throw KernelFault("shared memory is read that no thread has written");
+    if (written_ == block.phase() && writer_ != block.thread()) race("reads", "written", writer_);
+    reader_ = read_ == block.phase() && reader_ != block.thread() ? several : block.thread();
+    read_ = block.phase();
+    return value_;
+  }
+  SharedElement& operator=(T value) {
+    const Block& block = Block::current();
+    if (written_ == block.phase() && writer_ != block.thread()) race("writes", "written", writer_);
+    if (read_ == block.phase() && reader_ != block.thread()) race("writes", "read", reader_);
+    writer_ = block.thread();
+    written_ = block.phase();
+    value_ = value;
+    return *this;
+  }
+  SharedElement& operator=(const SharedElement& other) { return *this = static_cast<T>(other); }
+
+ private:
+  static constexpr int several = -2;
+
+  [[noreturn]] static void race(const char* does, const char* done, int other) {
+    throw KernelFault("thread " + std::to_string(Block::current().thread()) + " " + does +
+                      " shared memory that " +
+                      (other == several ? "other threads have" : "thread " + std::to_string(other) + " has") +
+                      " " + done + " since the last barrier");
+  }
+
+  T value_{};
+  int written_ = -1, writer_ = -1;
+  mutable int read_ = -1, reader_ = -1;
+};
+
+inline int checked(int i, int count, const std::source_location& where) {
+  if (SeededFaults::strikes(Site::Kind::shared_index, where)) ++i;
+  if (i < 0 || i >= count) {
+    throw KernelFault("index " + std::to_string(i) + " of " + std::to_string(count) +
+                      " in shared memory at " + to_string(where));
+  }
+  return i;
+}
+
+}  // namespace host
+
+template <class T, int count>
+struct SharedArray {
+  std::array<host::SharedElement<T>, static_cast<size_t>(count)> values;
+  host::SharedElement<T>& operator()(int i, std::source_location where = std::source_location::current()) {
+    return values[static_cast<size_t>(host::checked(i, count, where))];
+  }
+};
+
+template <class T, int rows, int columns>
+struct SharedMatrix {
+  std::array<host::SharedElement<T>, static_cast<size_t>(rows) * static_cast<size_t>(columns)> values;
+  host::SharedElement<T>& operator()(int row, int column,
+                                     std::source_location where = std::source_location::current()) {
+    if (row < 0 || row >= rows) static_cast<void>(host::checked(row, rows, where));
+    const int at = row * columns + host::checked(column, columns, where);
+    return values[static_cast<size_t>(at)];
+  }
+};
+
+template <class T>
+T& shared_memory() {
+  return host::Block::current().shared<T>();
+}
+
+/// Rounds twice: the library's fmaf is several times slower, and no result is the same as a GPU's to the bit.
+inline float multiply_add(float a, float b, float c) { return a * b + c; }
+
+template <class... Parameters, class... Arguments>
+int launch(Queue* queue, void (*kernel)(Parameters...), dim3 grid, dim3 block, Arguments... arguments) {
+  if (grid.volume() == 0) return 0;
+  host::enqueue(queue, [=](std::mt19937_64& random) {
+    host::run_grid(
+        grid, block, [=] { kernel(static_cast<Parameters>(arguments)...); }, random);
+  });
+  return 0;
+}
+
+}  // namespace tutti::cuda
