@@ -11,7 +11,8 @@
 #endif
 
 #ifdef TUTTI_COUNTS_BYTES
-#include <sanitizer/allocator_interface.h>
+// Of <sanitizer/allocator_interface.h>, which GCC does not have.
+extern "C" size_t __sanitizer_get_current_allocated_bytes();
 #else
 #include <malloc.h>
 #endif
