@@ -50,6 +50,7 @@ Result<OpusHead> parse_opus_head(std::span<const std::byte> bytes) {
 }
 
 int opus_packet_samples(std::span<const std::byte> packet) {
+  if (packet.empty()) return 0;  // may be at no address, which libopus does not take
   const int samples = opus_packet_get_nb_samples(reinterpret_cast<const unsigned char*>(packet.data()),
                                                  static_cast<opus_int32>(packet.size()), opus_clock_rate);
   return std::max(samples, 0);
