@@ -5,7 +5,6 @@
 #include <array>
 #include <optional>
 
-#include "audio/resampler.hpp"
 #include "proto/json_message.hpp"
 #include "proto/native.hpp"
 #include "proto/parameter.hpp"
@@ -46,22 +45,15 @@ Result<void> read_encoding(const std::string& value, NativeRequest& request) {
 }
 
 Result<void> read_sample_rate(const std::string& value, NativeRequest& request) {
-  const auto rate = parse_int(value);
-  if (!rate || *rate < min_sample_rate || *rate > max_sample_rate) {
-    return fail("bad_sample_rate",
-                fmt::format("sample_rate is {}; accepted is a whole number of Hz from {} to {}", shown(value),
-                            min_sample_rate, max_sample_rate));
-  }
+  const auto rate = parse_sample_rate(value);
+  if (!rate) return tl::unexpected(rate.error());
   request.sample_rate = *rate;
   return {};
 }
 
 Result<void> read_channels(const std::string& value, NativeRequest& request) {
-  const auto channels = parse_int(value);
-  if (!channels || *channels < 1 || *channels > max_channels) {
-    return fail("bad_channels",
-                fmt::format("channels is {}; accepted is 1 to {}", shown(value), max_channels));
-  }
+  const auto channels = parse_channels(value);
+  if (!channels) return tl::unexpected(channels.error());
   request.format.channels = *channels;
   return {};
 }
@@ -75,15 +67,6 @@ Result<void> read_channel(const std::string& value, NativeRequest& request) {
   }
   request.format.mix = ChannelMix::pick;
   request.format.picked_channel = *channel;
-  return {};
-}
-
-Result<void> read_flag(std::string_view name, const std::string& value, bool& flag) {
-  const auto given = parse_flag(value);
-  if (!given) {
-    return fail("bad_parameter", fmt::format("{} is {}; accepted are true and false", name, shown(value)));
-  }
-  flag = *given;
   return {};
 }
 
