@@ -1,4 +1,5 @@
 #include "tests/gpu/conformance.hpp"
+#include "tests/gpu/conv_weights.hpp"
 #include "tests/gpu/references.hpp"
 
 namespace tutti {
@@ -6,30 +7,13 @@ namespace {
 
 constexpr float eps = 1e-5F;
 
-std::vector<int32_t> row_begins(const std::vector<int>& rows) {
-  std::vector<int32_t> begins{0};
-  for (const int n : rows) begins.push_back(begins.back() + n);
-  return begins;
-}
-
-struct Weights {
-  Tensor depthwise_weight, depthwise_bias, norm_scale, norm_shift;
-  bool folded;
-  [[nodiscard]] ConvModuleWeights view() const {
-    return {depthwise_weight, depthwise_bias, norm_scale, norm_shift, folded};
-  }
-};
-
 class ConvModuleConformance : public OpsConformance {
  protected:
-  static Weights random_weights(Random& random, int channels, int taps, bool folded) {
-    return {random.tensor({channels, taps}, 0.3F), random.tensor({channels}, 0.3F), random.tensor({channels}),
-            random.tensor({channels}), folded};
-  }
-  std::vector<float> run(const std::vector<int>& rows, const TensorView& extended, const Weights& weights) {
+  std::vector<float> run(const std::vector<int>& rows, const TensorView& extended,
+                         const ConvWeights& weights) {
     const std::vector<int32_t> begins = row_begins(rows);
-    const Weights there{device(weights.depthwise_weight), device(weights.depthwise_bias),
-                        device(weights.norm_scale), device(weights.norm_shift), weights.folded};
+    const ConvWeights there{device(weights.depthwise_weight), device(weights.depthwise_bias),
+                            device(weights.norm_scale), device(weights.norm_shift), weights.folded};
     const Tensor out = ops().allocate(DType::f32, {begins.back(), weights.depthwise_weight.shape()[0]});
     ops().conv_module({begins}, device(extended), there.view(), eps, out);
     return host(out);
@@ -44,7 +28,7 @@ TEST_P(ConvModuleConformance, MatchesADoubleReferenceForLanesOfAnyLength) {
          {std::pair{64, 1}, std::pair{72, 15}, std::pair{300, 7}, std::pair{5, 31}}) {
       Random random(static_cast<uint64_t>(channels));
       SCOPED_TRACE(random.trace());
-      const Weights weights = random_weights(random, channels, taps, folded);
+      const ConvWeights weights = random_conv_weights(random, channels, taps, folded);
       const std::vector<int> rows{random.between(1, 30), 1, 0, 8, random.between(1, 30)};
       const std::vector<int32_t> begins = row_begins(rows);
       const int lanes = static_cast<int>(rows.size());
@@ -64,7 +48,7 @@ TEST_P(ConvModuleConformance, MatchesADoubleReferenceForLanesOfAnyLength) {
 TEST_P(ConvModuleConformance, GivesARowTheSameBitsInOneChunkAndInSeveral) {
   Random random(6);
   constexpr int channels = 40, taps = 7;
-  const Weights weights = random_weights(random, channels, taps, false);
+  const ConvWeights weights = random_conv_weights(random, channels, taps, false);
   const Tensor extended = random.tensor({50 + taps - 1, 2 * channels});
   const std::vector<float> whole = run({50}, extended, weights);
   for (int begin = 0; begin < 50; begin += 5) {

@@ -4,8 +4,8 @@
 
 #include <cmath>
 
+#include "tests/gpu/conv_weights.hpp"
 #include "tests/gpu/every_target.hpp"
-#include "tests/gpu/random_tensor.hpp"
 #include "tests/gpu/references.hpp"
 
 namespace tutti {
@@ -13,28 +13,7 @@ namespace {
 
 constexpr float eps = 1e-5F;
 
-std::vector<int32_t> row_begins(const std::vector<int>& rows) {
-  std::vector<int32_t> begins{0};
-  for (const int n : rows) begins.push_back(begins.back() + n);
-  return begins;
-}
-
-struct Weights {
-  Tensor depthwise_weight, depthwise_bias, norm_scale, norm_shift;
-  bool folded;
-
-  Weights(Random& random, int channels, int taps, bool is_folded)
-      : depthwise_weight(random.tensor({channels, taps}, 0.3F)),
-        depthwise_bias(random.tensor({channels}, 0.3F)),
-        norm_scale(random.tensor({channels})),
-        norm_shift(random.tensor({channels})),
-        folded(is_folded) {}
-  [[nodiscard]] ConvModuleWeights view() const {
-    return {depthwise_weight, depthwise_bias, norm_scale, norm_shift, folded};
-  }
-};
-
-Tensor run(const std::vector<int>& rows, const TensorView& extended, const Weights& weights) {
+Tensor run(const std::vector<int>& rows, const TensorView& extended, const ConvWeights& weights) {
   const auto channels = static_cast<int>(weights.depthwise_weight.shape()[0]);
   const auto taps = static_cast<int>(weights.depthwise_weight.shape()[1]);
   const std::vector<int32_t> begins = row_begins(rows);
@@ -51,7 +30,7 @@ TEST_P(ConvModuleTest, MatchesADoubleReferenceForLanesOfAnyLength) {
     for (const int taps : {1, 7, 15, 31}) {
       Random random(static_cast<uint64_t>(channels * 100 + taps));
       SCOPED_TRACE(random.trace());
-      const Weights weights(random, channels, taps, GetParam());
+      const ConvWeights weights = random_conv_weights(random, channels, taps, GetParam());
       const std::vector<int> rows{random.between(1, 70), 1, random.between(1, 70), 16};
       const std::vector<int32_t> begins = row_begins(rows);
       const Tensor extended = random.tensor({begins.back() + 4 * (taps - 1), 2 * channels}, 2.0F);
@@ -73,7 +52,7 @@ TEST_P(ConvModuleTest, MatchesADoubleReferenceForLanesOfAnyLength) {
 TEST_P(ConvModuleTest, GivesALaneTheSameBitsAloneAndInACrowd) {
   Random random(5);
   const int channels = 72, taps = 15;
-  const Weights weights(random, channels, taps, GetParam());
+  const ConvWeights weights = random_conv_weights(random, channels, taps, GetParam());
   const std::vector<int> rows{3, 16, 1, 40, 17};
   const std::vector<int32_t> begins = row_begins(rows);
   const Tensor extended = random.tensor({begins.back() + 5 * (taps - 1), 2 * channels});
@@ -90,7 +69,7 @@ TEST_P(ConvModuleTest, GivesALaneTheSameBitsAloneAndInACrowd) {
 TEST_P(ConvModuleTest, GivesARowTheSameBitsInOneChunkAndInSeveral) {
   Random random(6);
   const int channels = 64, taps = 7;
-  const Weights weights(random, channels, taps, GetParam());
+  const ConvWeights weights = random_conv_weights(random, channels, taps, GetParam());
   const Tensor extended = random.tensor({50 + taps - 1, 2 * channels});
   const Tensor whole = run({50}, extended, weights);
   for (int begin = 0; begin < 50; begin += 5) {
