@@ -10,8 +10,6 @@ import tempfile
 import threading
 import unittest
 
-import websockets
-
 from client_websockets import (
     ONE_SEGMENT, AsyncTest, Server, finals, load_clips, receive_messages, recognize, send_audio, send_text)
 from tutti_server import PROGRAM
@@ -115,29 +113,16 @@ class SubscriberTest(AsyncTest):
         cls.server.terminate()
         cls.server.expect_exit()
 
-    def connect(self, path, **options):
-        return websockets.connect(f"ws://{self.server.address}{path}", max_size=None, open_timeout=60, **options)
-
-    async def wait_until_known(self, stream):
-        """What a service does that hears of a call when it begins."""
-        for _ in range(600):
-            try:
-                return await self.connect(f"/v1/streams/{stream}/events")
-            except websockets.InvalidStatusCode as refused:
-                self.assertEqual(refused.status_code, 404)
-                await asyncio.sleep(0.05)
-        self.fail(f"no stream {stream}")
-
     async def native(self, audio):
         events, code = await recognize(self.server, audio, "")
         self.assertEqual(code, 1000)
         return [(event["segment"], event["text"], event["start"], event["end"]) for event in finals(events)]
 
     async def test_a_call_is_read_by_websocket_and_event_stream_as_if_each_track_were_a_stream(self):
-        async with self.connect("/twilio") as ws:
+        async with self.server.connect_to("/twilio") as ws:
             call = Call(ws, "MZ1")
             await call.start()
-            watcher = await self.wait_until_known("MZ1")
+            watcher = await self.server.read_along("MZ1")
             reader = asyncio.create_task(receive_messages(watcher))
             stream = await asyncio.to_thread(EventStream, self.server, "CAMZ1")
             await call.speak({"inbound": self.inbound, "outbound": self.outbound})
@@ -158,7 +143,7 @@ class SubscriberTest(AsyncTest):
             self.assertEqual(place is not None, name in ("final", "done", "end"))
 
     async def test_who_comes_late_reads_the_finals_and_goes_on_where_it_left_off(self):
-        async with self.connect("/twilio") as ws:
+        async with self.server.connect_to("/twilio") as ws:
             call = Call(ws, "MZ2")
             await call.start()
             await call.speak({"inbound": self.inbound})
@@ -174,9 +159,9 @@ class SubscriberTest(AsyncTest):
         last.connection.close()
 
     async def test_asterisk_hanging_up_is_not_the_end_of_what_was_said(self):
-        async with self.connect("/asterisk", subprotocols=["media"]) as ws:
+        async with self.server.connect_to("/asterisk", subprotocols=["media"]) as ws:
             await ws.send("MEDIA_START connection_id:c channel_id:PJSIP/alice-1 format:slin16 optimal_frame_size:640")
-            watcher = await self.wait_until_known("PJSIP%2Falice-1")
+            watcher = await self.server.read_along("PJSIP%2Falice-1")
             await send_audio(ws, self.outbound)
         events = [json.loads(message) for message in await receive_messages(watcher)]
         heard = [(event["segment"], event["text"], event["start"], event["end"]) for event in finals(events)]
@@ -187,7 +172,7 @@ class SubscriberTest(AsyncTest):
     async def test_a_native_session_can_be_watched_too(self):
         async with self.server.connect(ONE_SEGMENT) as ws:
             session = json.loads(await ws.recv())["session"]
-            watcher = await self.connect(f"/v1/streams/{session}/events")
+            watcher = await self.server.connect_to(f"/v1/streams/{session}/events")
             await send_audio(ws, self.outbound)
             await send_text(ws, "eof")
             told = [json.loads(message) for message in await receive_messages(ws)]
@@ -201,14 +186,13 @@ class SubscriberTest(AsyncTest):
 
     async def test_a_server_that_drains_tells_subscribers_what_there_was(self):
         server = Server()
-        url = f"ws://{server.address}"
-        async with websockets.connect(url + "/twilio", max_size=None) as ws:
+        async with server.connect_to("/twilio") as ws:
             call = Call(ws, "MZ9")
             await call.start()
             await call.speak({"inbound": self.outbound})
             while server.metric("tutti_audio_seconds_total") < len(self.outbound) / 2 / RATE - 0.1:
                 await asyncio.sleep(0.05)
-            watcher = await websockets.connect(url + "/v1/streams/MZ9/events")
+            watcher = await server.connect_to("/v1/streams/MZ9/events")
             stream = await asyncio.to_thread(EventStream, server, "MZ9")
             server.terminate()
             await receive_messages(ws)
@@ -230,9 +214,8 @@ class KeyTest(AsyncTest):
             file = pathlib.Path(folder) / "keys.toml"
             file.write_text(lines)
             server = Server("--api-keys-file", str(file))
-            url = f"ws://{server.address}/v1/stream"
             header = {"Authorization": f"Bearer {keys['alice']}"}
-            async with websockets.connect(url, extra_headers=header) as ws:
+            async with server.connect_to("/v1/stream", extra_headers=header) as ws:
                 session = json.loads(await ws.recv())["session"]
                 statuses = {}
                 for name, key in keys.items():

@@ -7,8 +7,6 @@ import struct
 import unittest
 import uuid
 
-import websockets
-
 from client_websockets import AsyncTest, Server, finals, load_clips, receive_messages, recognize
 
 RATE = 16000
@@ -50,24 +48,11 @@ class TelephonyTest(AsyncTest):
         cls.server.terminate()
         cls.server.expect_exit()
 
-    def connect(self, path, **options):
-        return websockets.connect(f"ws://{self.server.address}{path}", max_size=None, open_timeout=60, **options)
-
     async def native_texts(self, audio, rate=RATE):
         """What the segments of the audio are in the native protocol."""
         events, code = await recognize(self.server, audio, f"sample_rate={rate}")
         self.assertEqual(code, 1000)
         return [final["text"] for final in finals(events) if final["text"]]
-
-    async def watch(self, stream):
-        """Reads along, as soon as the call is known."""
-        for _ in range(600):
-            try:
-                return await self.connect(f"/v1/streams/{stream}/events")
-            except websockets.InvalidStatusCode as refused:
-                self.assertEqual(refused.status_code, 404)
-                await asyncio.sleep(0.05)
-        self.fail(f"no stream {stream}")
 
     async def expect_to_read(self, watcher, audio):
         events = [json.loads(message) for message in await receive_messages(watcher)]
@@ -119,7 +104,7 @@ class AudioHookTest(TelephonyTest):
 
     async def test_both_channels_get_their_transcripts(self):
         parties = [every_other_sample(audio) for audio in (self.first, self.second)]
-        async with self.connect("/audiohook", extra_headers={"Audiohook-Session-Id": SESSION}) as ws:
+        async with self.server.connect_to("/audiohook", extra_headers={"Audiohook-Session-Id": SESSION}) as ws:
             client, opened = await self.open(ws, media(["external", "internal"]), media(["external"]))
             self.assertEqual(opened["type"], "opened")
             self.assertEqual(opened["parameters"]["media"], [media(["external", "internal"])])
@@ -144,7 +129,7 @@ class AudioHookTest(TelephonyTest):
             self.assertEqual([text for text in channel if text], await self.native_texts(audio, 8000))
 
     async def test_a_message_out_of_sequence_ends_in_a_disconnect(self):
-        async with self.connect("/audiohook", extra_headers={"Audiohook-Session-Id": SESSION}) as ws:
+        async with self.server.connect_to("/audiohook", extra_headers={"Audiohook-Session-Id": SESSION}) as ws:
             client, _ = await self.open(ws, media(["external"]))
             client.seq += 1
             await client.send("ping")
@@ -154,7 +139,7 @@ class AudioHookTest(TelephonyTest):
             self.assertEqual((await client.receive())["type"], "closed")
 
     async def test_a_probe_is_opened_and_closed(self):
-        async with self.connect("/audiohook") as ws:
+        async with self.server.connect_to("/audiohook") as ws:
             client, opened = await self.open(ws, media(["external"]))
             self.assertEqual(opened["type"], "opened")
             await client.send("close", reason="end")
@@ -166,7 +151,7 @@ class JambonzTest(TelephonyTest):
         """The segments of each channel, as they come back while the call goes on; the client hangs up."""
         expected = [await self.native_texts(party) for party in parties]
         texts = [[] for _ in parties]
-        async with self.connect(path, subprotocols=[subprotocol]) as ws:
+        async with self.server.connect_to(path, subprotocols=[subprotocol]) as ws:
             self.assertEqual(ws.subprotocol, subprotocol)
             await ws.send(json.dumps(metadata))
             for frame in frames(audio):
@@ -191,9 +176,9 @@ class JambonzTest(TelephonyTest):
     async def test_what_was_sent_before_the_connection_broke_is_read_by_others(self):
         audio = self.first[: len(self.first) - len(PAUSE)]
         before = self.server.metric("tutti_net_audio_bytes_total")
-        async with self.connect("/listen", subprotocols=["audio.jambonz.org"]) as ws:
+        async with self.server.connect_to("/listen", subprotocols=["audio.jambonz.org"]) as ws:
             await ws.send(json.dumps({"callSid": "broken", "sampleRate": RATE, "mixType": "mono"}))
-            watcher = await self.watch("broken")
+            watcher = await self.server.read_along("broken")
             for frame in frames(audio):
                 await ws.send(frame)
             while self.server.metric("tutti_net_audio_bytes_total") < before + len(audio):
@@ -204,7 +189,7 @@ class JambonzTest(TelephonyTest):
 
 class AsteriskTest(TelephonyTest):
     async def test_a_format_it_does_not_know_is_refused_by_name(self):
-        async with self.connect("/asterisk", subprotocols=["media"]) as ws:
+        async with self.server.connect_to("/asterisk", subprotocols=["media"]) as ws:
             self.assertEqual(ws.subprotocol, "media")
             await ws.send("MEDIA_START connection_id:c channel_id:1.1 format:g729 optimal_frame_size:160")
             self.assertEqual(await receive_messages(ws), [])
@@ -215,7 +200,7 @@ class AsteriskTest(TelephonyTest):
         for start in ("MEDIA_START connection_id:c channel_id:1.2 format:slin16 optimal_frame_size:640 ptime:20",
                       json.dumps({"event": "MEDIA_START", "channel_id": "1.3", "format": "slin16"})):
             before = self.server.metric("tutti_audio_seconds_total")
-            async with self.connect("/asterisk", subprotocols=["media"]) as ws:
+            async with self.server.connect_to("/asterisk", subprotocols=["media"]) as ws:
                 await ws.send(start)
                 for frame in frames(self.first):
                     await ws.send(frame)
@@ -280,7 +265,7 @@ class AudioSocketTest(TelephonyTest):
     async def test_a_caller_who_just_closes_is_heard_to_the_end(self):
         audio = self.first[: len(self.first) - len(PAUSE)]
         call = await self.call()
-        watcher = await self.watch(self.name)
+        watcher = await self.server.read_along(self.name)
         await call.send_audio(0x12, audio)
         call.writer.close()
         await self.expect_to_read(watcher, audio)
@@ -313,11 +298,11 @@ class AudioSocketTest(TelephonyTest):
 class TwilioTest(TelephonyTest):
     async def test_a_call_that_closes_without_a_stop_is_read_by_others(self):
         audio = self.first[: len(self.first) - len(PAUSE)]
-        async with self.connect("/twilio") as ws:
+        async with self.server.connect_to("/twilio") as ws:
             media_format = {"encoding": "audio/x-l16", "sampleRate": RATE, "channels": 1}
             await ws.send(json.dumps({
                 "event": "start", "streamSid": "MZ2", "start": {"streamSid": "MZ2", "mediaFormat": media_format}}))
-            watcher = await self.watch("MZ2")
+            watcher = await self.server.read_along("MZ2")
             for frame in frames(audio):
                 await ws.send(json.dumps({"event": "media", "streamSid": "MZ2", "media": {
                     "track": "inbound", "payload": base64.b64encode(frame).decode()}}))
@@ -325,7 +310,7 @@ class TwilioTest(TelephonyTest):
 
     async def test_a_call_of_two_tracks_ends_with_its_stop(self):
         before = self.server.metric("tutti_audio_seconds_total")
-        async with self.connect("/twilio") as ws:
+        async with self.server.connect_to("/twilio") as ws:
             await ws.send(json.dumps({"event": "connected", "protocol": "Call", "version": "1.0.0"}))
             media_format = {"encoding": "audio/x-l16", "sampleRate": RATE, "channels": 1}
             await ws.send(json.dumps({

@@ -28,7 +28,20 @@ class Server(tutti_server.Server):
         super().__init__("--decoder", "greedy", *options)
 
     def connect(self, query=ONE_SEGMENT):
-        return websockets.connect(f"ws://{self.address}/v1/stream?{query}", max_size=None, open_timeout=60)
+        return self.connect_to(f"/v1/stream?{query}")
+
+    def connect_to(self, path, **options):
+        return websockets.connect(f"ws://{self.address}{path}", max_size=None, open_timeout=60, **options)
+
+    async def read_along(self, stream):
+        """Reads a stream's events, as soon as it is known: what a service does that hears of a call when it begins."""
+        for _ in range(600):
+            try:
+                return await self.connect_to(f"/v1/streams/{stream}/events")
+            except websockets.InvalidStatusCode as refused:
+                assert refused.status_code == 404, refused.status_code
+                await asyncio.sleep(0.05)
+        raise AssertionError(f"no stream {stream}")
 
 
 def load_clips():
