@@ -9,10 +9,10 @@ import { join } from "node:path";
 const speech = process.env.TEST_SPEECH;
 const undecidedGap = 1e-4; // see client_websockets.py
 
-/** `tutti serve` on a free port. Decodes greedily, as the expected transcripts were. */
-export class Server {
-  constructor(...options) {
-    const all = ["--bind", "127.0.0.1:0", "--model", process.env.TEST_MODEL, "--decoder", "greedy", ...options];
+/** `tutti serve`, at `bind`. */
+export class ServerProcess {
+  constructor(bind, ...options) {
+    const all = ["--bind", bind, "--model", process.env.TEST_MODEL, ...options];
     this.process = spawn(process.env.TEST_PROGRAM, ["serve", ...all], { stdio: ["ignore", "ignore", "pipe"] });
   }
 
@@ -37,13 +37,26 @@ export class Server {
   }
 }
 
+/** On a free port. Decodes greedily, as the expected transcripts were. */
+export class Server extends ServerProcess {
+  constructor(...options) {
+    super("127.0.0.1:0", "--decoder", "greedy", ...options);
+  }
+}
+
+/** The samples (s16le, 16 kHz) of the clip of that name, in the reference's resampling if there is one; null without it. */
+export function decodeClip(name) {
+  const path = [join(speech, "16k", name), join(speech, name)].find(existsSync);
+  return path ? execFileSync(process.env.TEST_CLIP_TO_PCM, [path], { maxBuffer: 64 << 20 }) : null;
+}
+
 /** The 16 kHz clips, or the one of that name, with their samples (s16le) and expected text. */
 export function loadClips(name) {
   const lines = readFileSync(join(speech, "expected-greedy.jsonl"), "utf8").trim().split("\n");
   return lines.map((line) => JSON.parse(line)).flatMap(({ file, text, smallest_gap: gap }) => {
-    const path = [join(speech, "16k", file), join(speech, file)].find(existsSync);
-    if (!path || gap < undecidedGap || (name && file !== name)) return [];
-    return [{ file, text, audio: execFileSync(process.env.TEST_CLIP_TO_PCM, [path], { maxBuffer: 64 << 20 }) }];
+    if (gap < undecidedGap || (name && file !== name)) return [];
+    const audio = decodeClip(file);
+    return audio ? [{ file, text, audio }] : [];
   });
 }
 

@@ -1,30 +1,14 @@
 // The real program, serving. TEST_PROGRAM, TEST_MODEL, TEST_CLIP_TO_PCM and TEST_SPEECH name what is tested, as for the clients
 // of tests/net.
 
-import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync } from "node:fs";
-import { join } from "node:path";
 import WebSocket from "ws";
+import { decodeClip, ServerProcess } from "../../net/tutti_server.mjs";
 
-export class TuttiServer {
+export class TuttiServer extends ServerProcess {
   /** `address` is one that was free, to come back at the same. */
-  static async start({ address = "127.0.0.1:0", options = [] } = {}) {
-    const server = new TuttiServer();
-    server.process = spawn(
-      process.env.TEST_PROGRAM, ["serve", "--bind", address, "--model", process.env.TEST_MODEL, ...options],
-      { stdio: ["ignore", "ignore", "pipe"] });
-    let log = "";
-    for await (const chunk of server.process.stderr.iterator({ destroyOnReturn: false })) {
-      log += chunk;
-      const listening = /listening on (\S+)/.exec(log);
-      if (listening) {
-        server.process.stderr.resume();
-        [, server.address] = listening;
-        return server;
-      }
-    }
-    throw new Error(`the server did not start:\n${log}`);
+  static start({ address = "127.0.0.1:0", options = [] } = {}) {
+    return new TuttiServer(address, ...options).listen();
   }
 
   url(path) {
@@ -35,12 +19,6 @@ export class TuttiServer {
   async kill() {
     this.process.kill("SIGKILL");
     await once(this.process, "exit");
-  }
-
-  async stop() {
-    this.process.kill("SIGTERM");
-    const [code] = await once(this.process, "exit");
-    if (code !== 0) throw new Error(`the server ended with ${code}`);
   }
 
   /** A native session of the npm client `ws`, which has nothing of the page: `{ socket, events }`. */
@@ -65,10 +43,7 @@ export class TuttiServer {
 /** 16 kHz samples of clips, with silence before, between and after them. */
 export function speech(clips, silenceSeconds = 1.5) {
   const silence = Buffer.alloc(2 * 16_000 * silenceSeconds);
-  const parts = clips.flatMap((clip) => {
-    const path = [join(process.env.TEST_SPEECH, "16k", clip), join(process.env.TEST_SPEECH, clip)].find(existsSync);
-    return [silence, execFileSync(process.env.TEST_CLIP_TO_PCM, [path], { maxBuffer: 64 << 20 })];
-  });
+  const parts = clips.flatMap((clip) => [silence, decodeClip(clip)]);
   const bytes = Buffer.concat([...parts, silence]);
   return new Int16Array(bytes.buffer, bytes.byteOffset, bytes.length / 2);
 }
