@@ -195,7 +195,8 @@ int bench(const Options& options) {
   config.max_streams = options.batch;
   config.max_batch_size = options.batch;
   config.max_tick_ms = 10000;  // the batch is what is asked for, whatever it costs
-  std::unique_ptr<Ops> ops = open_device({});
+  const WeightType weights = parse_weight_type(options.weights);
+  std::unique_ptr<Ops> ops = open_device({}, weights);
   const auto model = std::make_shared<const ConformerCtc>(load(options), *ops, required_positions(config),
                                                           required_hypothesis_tokens(config));
   std::cerr << fmt::format("tutti: {}, batch {}\n", ops->description(), options.batch);
@@ -210,7 +211,7 @@ int bench(const Options& options) {
   // What the references of the check left behind is not the model's.
   const double rss = static_cast<double>(resident_memory()) / (1 << 20);
 
-  GemmBaseline gemms(model->spec(), config.chunk_size, options.batch);
+  GemmBaseline gemms(model->spec(), config.chunk_size, options.batch, weights);
   gemms.choose_kernels(5);
   seconds = {};
   const Samples samples = measure(engine, treadmill, gemms, options.seconds);
@@ -238,7 +239,7 @@ void add_bench_engine(CLI::App& app, int& exit_code) {
       "  ms_per_stream_chunk  a tick / batch, features and decoding included\n"
       "  gemm_ratio           a tick / its matrix products alone, in turn with the ticks: all layers' "
       "weights in\n"
-      "                       order, for each shape the faster of a oneDNN primitive and the panel kernel\n"
+      "                       order, for each shape the faster of a oneDNN primitive and our own kernel\n"
       "  gemm_gflops          of those products\n"
       "  features_ms          of ms_per_stream_chunk; decode_ms likewise\n"
       "  max_logprob_diff     from fp32 results of each stream alone, and from a double-precision CTC layer\n"
@@ -248,8 +249,8 @@ void add_bench_engine(CLI::App& app, int& exit_code) {
       command->add_option("--synthetic", options->synthetic, "Size of a model with arbitrary weights")
           ->capture_default_str();
   command->add_option("--model", options->model, "A model directory instead")->excludes(synthetic);
-  command->add_option("--weights", options->weights, "Weight type")
-      ->check(CLI::IsMember({"fp32"}))
+  command->add_option("--weights", options->weights, "How weight matrices are stored")
+      ->check(CLI::IsMember({"fp32", "int8"}))
       ->capture_default_str();
   command->add_option("--decoder", options->decoder, "How tokens are chosen")
       ->check(CLI::IsMember({"greedy", "prefix", "rescore"}))

@@ -8,7 +8,7 @@
 #include <tuple>
 
 #include "app/percentiles.hpp"
-#include "gpu/cpu/panel_gemm.hpp"
+#include "gpu/cpu/gemm_packer.hpp"
 #include "gpu/cpu/row_test.hpp"
 #include "gpu/cpu/single_threaded.hpp"
 #include "model/conformer.hpp"
@@ -17,7 +17,7 @@ namespace tutti {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr auto f32 = dnnl::memory::data_type::f32;
+using Type = dnnl::memory::data_type;
 using Tag = dnnl::memory::format_tag;
 
 const dnnl::engine& engine() {
@@ -25,16 +25,27 @@ const dnnl::engine& engine() {
   return instance;
 }
 
+/// Types of the operands and of the sums.
+struct OnednnTypes {
+  Type input;
+  Type weight;
+  Type output;
+};
+constexpr OnednnTypes floats{Type::f32, Type::f32, Type::f32};
+constexpr OnednnTypes integers{Type::u8, Type::s8, Type::s32};
+
 /// Weights in the layout that oneDNN chooses for this number of rows.
 class OnednnProduct {
  public:
-  OnednnProduct(const float* weight, int rows, int in, int out)
-      : plan_({{{rows, in}, f32, Tag::ab}, {{in, out}, f32, Tag::any}, {{rows, out}, f32, Tag::ab}},
+  OnednnProduct(const OnednnTypes& types, const float* weight, int rows, int in, int out)
+      : plan_({{{rows, in}, types.input, Tag::ab},
+               {{in, out}, types.weight, Tag::any},
+               {{rows, out}, types.output, Tag::ab}},
               engine()),
         primitive_(plan_),
         stream_(engine()),
         weights_(plan_.weights_desc(), engine()) {
-    dnnl::memory given({{in, out}, f32, Tag::ba}, engine(), const_cast<float*>(weight));
+    dnnl::memory given({{in, out}, Type::f32, Tag::ba}, engine(), const_cast<float*>(weight));
     dnnl::reorder(given, weights_).execute(stream_, given, weights_);
   }
 
@@ -64,14 +75,15 @@ class GemmBaseline::Product {
  public:
   using Shape = std::tuple<int, int, int>;
 
-  Product(int rows, int in, int out, int repeats, const float* weight, const cpu::GemmInput* convolution)
+  Product(WeightType type, int rows, int in, int out, int repeats, const float* weight,
+          const cpu::GemmInput* convolution)
       : rows_(rows),
         in_(in),
         out_(out),
         repeats_(repeats),
         convolution_(convolution == nullptr ? cpu::GemmInput{} : *convolution),
-        panel_(cpu::pack_panel_gemm({weight, nullptr, in, out})),
-        onednn_(weight, rows, in, out) {}
+        panel_(cpu::GemmPacker(cpu::GemmChoice::panel, type).pack({weight, nullptr, in, out})),
+        onednn_(type == WeightType::int8 ? integers : floats, weight, rows, in, out) {}
 
   [[nodiscard]] Shape shape() const { return {rows_, in_, out_}; }
   [[nodiscard]] double flops() const { return 2.0 * repeats_ * rows_ * in_ * out_; }
@@ -101,7 +113,7 @@ class GemmBaseline::Product {
   bool use_onednn_ = false;
 };
 
-GemmBaseline::GemmBaseline(const ConformerSpec& spec, int chunk_size, int lanes) {
+GemmBaseline::GemmBaseline(const ConformerSpec& spec, int chunk_size, int lanes, WeightType type) {
   const cpu::SingleThreaded scope;
   const int d = spec.output_size;
   const int rows = lanes * chunk_size;
@@ -114,7 +126,7 @@ GemmBaseline::GemmBaseline(const ConformerSpec& spec, int chunk_size, int lanes)
   const std::vector<float> weight = cpu::arbitrary_values(widest * static_cast<size_t>(d));
 
   const auto add = [&](int m, int in, int out, int repeats = 1, const cpu::GemmInput* convolution = nullptr) {
-    products_.push_back(std::make_unique<Product>(m, in, out, repeats, weight.data(), convolution));
+    products_.push_back(std::make_unique<Product>(type, m, in, out, repeats, weight.data(), convolution));
   };
   // As in the subsampling: 3 runs of 3 D values of a channels-last activation.
   const cpu::GemmInput convolution{.base = nullptr,

@@ -4,17 +4,19 @@
 #include <vector>
 
 #include "gpu/cpu/gemm.hpp"
+#include "gpu/weight_type.hpp"
 #include "model/checkpoint.hpp"
 
 namespace tutti {
 
 /// The matrix products of one tick and nothing else: as many weight matrices as the model has, each of its
-/// own shape, in the model's order, over the rows of `lanes` full chunks; without biases, activations or
-/// residuals. For each shape the faster of a oneDNN primitive made for exactly these rows and the panel
-/// kernel is used. What a tick takes longer than this is what the engine adds.
+/// own shape, stored as the model's are, in the model's order, over the rows of `lanes` full chunks; without
+/// biases, activations or residuals. For each shape the faster of a oneDNN primitive made for exactly these
+/// rows (of integers that it is given as such, where weights are int8) and our own kernel is used. What a
+/// tick takes longer than this is what the engine adds.
 class GemmBaseline {
  public:
-  GemmBaseline(const ConformerSpec& spec, int chunk_size, int lanes);
+  GemmBaseline(const ConformerSpec& spec, int chunk_size, int lanes, WeightType type = WeightType::fp32);
   ~GemmBaseline();
 
   /// Times both kernels over the whole sequence, `rounds` times, and keeps the faster for each shape.

@@ -122,7 +122,7 @@ std::optional<CallbackOptions> plan_callback(const ServerConfig& config) {
 }
 
 LoadedModel open_model(const ServerConfig& config, const Device& device) {
-  const std::unique_ptr<Ops> ops = open_device(device);
+  const std::unique_ptr<Ops> ops = open_device(device, parse_weight_type(config.engine.weights));
   return {.model = std::make_shared<const ConformerCtc>(load_model(model_directory(config.model)), *ops,
                                                         required_positions(config.engine),
                                                         required_hypothesis_tokens(config.engine)),

@@ -21,6 +21,7 @@ struct Options {
   std::string model;
   std::string decoder = EngineConfig{}.decoder;
   int beam = EngineConfig{}.beam;
+  std::string weights = EngineConfig{}.weights;
   bool json = false;
 };
 
@@ -51,7 +52,7 @@ int transcribe(const Options& options) {
   config.decoder = options.decoder;
   config.beam = options.beam;
   config.max_tick_ms = 1000;  // nobody waits for a single chunk here: wide ticks are the cheapest
-  std::unique_ptr<Ops> ops = open_device({});
+  std::unique_ptr<Ops> ops = open_device({}, parse_weight_type(options.weights));
   const auto model =
       std::make_shared<const ConformerCtc>(load_model(model_directory(options.model)), *ops,
                                            required_positions(config), required_hypothesis_tokens(config));
@@ -97,6 +98,9 @@ void add_transcribe(CLI::App& app, int& exit_code) {
       ->capture_default_str();
   command->add_option("--beam", options->beam, "Hypotheses that prefix keeps, 1 to 64")
       ->check(CLI::Range(1, 64))
+      ->capture_default_str();
+  command->add_option("--weights", options->weights, "How weight matrices are stored")
+      ->check(CLI::IsMember({"fp32", "int8"}))
       ->capture_default_str();
   command->add_flag(
       "--json", options->json,

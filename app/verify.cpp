@@ -13,9 +13,10 @@ namespace tutti {
 
 namespace {
 
-int verify(const std::string& checkpoint, const std::string& golden_file, const std::string& dump) {
+int verify(const std::string& checkpoint, const std::string& golden_file, const std::string& dump,
+           WeightType weights) {
   const TensorMap golden = load_safetensors(golden_file);
-  const std::unique_ptr<Ops> ops = open_device({});
+  const std::unique_ptr<Ops> ops = open_device({}, weights);
   Checkpoint loaded = load_model(checkpoint);
   const int hypothesis_tokens = loaded.spec.decoder ? golden_hypothesis_tokens(golden) : 0;
   const auto model = std::make_shared<const ConformerCtc>(std::move(loaded), *ops, golden_positions(golden),
@@ -40,6 +41,7 @@ struct Options {
   std::string checkpoint;
   std::string golden;
   std::string dump;
+  std::string weights = "fp32";
 };
 
 }  // namespace
@@ -57,8 +59,15 @@ void add_verify(CLI::App& app, int& exit_code) {
   command->add_option("golden", options->golden, "Reference results, .safetensors")->required();
   command->add_option("--dump", options->dump,
                       "Write what was computed, under the golden names, to this file");
-  command->callback(
-      [options, &exit_code] { exit_code = verify(options->checkpoint, options->golden, options->dump); });
+  command
+      ->add_option("--weights", options->weights,
+                   "How weight matrices are stored; the tolerances stay those of fp32")
+      ->check(CLI::IsMember({"fp32", "int8"}))
+      ->capture_default_str();
+  command->callback([options, &exit_code] {
+    exit_code =
+        verify(options->checkpoint, options->golden, options->dump, parse_weight_type(options->weights));
+  });
 }
 
 }  // namespace tutti

@@ -73,6 +73,7 @@ constexpr std::array<std::string_view, 5> log_levels{"trace", "debug", "info", "
 constexpr std::array<std::string_view, 2> callback_sessions{"unread", "all"};
 constexpr std::array<std::string_view, 3> decoders{"greedy", "prefix", "rescore"};
 constexpr std::array<std::string_view, 3> kv_formats{"f32", "bf16", "fp8_e4m3"};
+constexpr std::array<std::string_view, 2> weight_types{"fp32", "int8"};
 constexpr std::array<std::string_view, 2> capacity_policies{"finalize", "recycle"};
 constexpr int no_limit = std::numeric_limits<int>::max();
 
@@ -138,6 +139,10 @@ constexpr ConfigOption table[] = {
      TextField{member<&EngineConfig::device>, is_device, "auto, cpu or cuda:N"}},
     {"engine.owners", "CPU cores that recognise; 0 is every usable one.",
      number<&EngineConfig::owners>(0, 1024)},
+    {"engine.weights",
+     "How weight matrices are stored; int8 is rounded as the model is loaded, takes a quarter of the memory "
+     "and is computed faster.",
+     ChoiceField{member<&EngineConfig::weights>, weight_types}},
     {"engine.max_streams", "Streams that one core or GPU holds at a time.",
      number<&EngineConfig::max_streams>(1, 100000)},
     {"engine.max_batch_size", "Streams that one tick advances together.",

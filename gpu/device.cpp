@@ -57,8 +57,8 @@ std::vector<Device> select_devices(std::string_view device, int cpu_owners, std:
       "device \"{}\" is not known: cpu, cuda:N (the GPU with that number) and auto are accepted", device));
 }
 
-std::unique_ptr<Ops> open_device(const Device& device) {
-  if (device.kind == Device::Kind::cpu) return make_cpu_ops();
+std::unique_ptr<Ops> open_device(const Device& device, WeightType weights) {
+  if (device.kind == Device::Kind::cpu) return make_cpu_ops(cpu::GemmChoice::automatic, weights);
   throw SetupError(fmt::format("device {} cannot be used: {}", to_string(device), gpu_refusal()));
 }
 

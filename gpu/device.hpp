@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "gpu/ops.hpp"
+#include "gpu/weight_type.hpp"
 
 namespace tutti {
 
@@ -24,7 +25,8 @@ struct Device {
 /// GPU was looked for and not taken. Throws SetupError when an explicitly named GPU cannot be used.
 [[nodiscard]] std::vector<Device> select_devices(std::string_view device, int cpu_owners, std::string& note);
 
-/// Throws SetupError when the device cannot be opened.
-[[nodiscard]] std::unique_ptr<Ops> open_device(const Device& device);
+/// What is packed there is stored as `weights`; every Ops of a kind of device computes with it. Throws
+/// SetupError when the device cannot be opened.
+[[nodiscard]] std::unique_ptr<Ops> open_device(const Device& device, WeightType weights = WeightType::fp32);
 
 }  // namespace tutti

@@ -22,8 +22,8 @@ namespace {
 
 class CpuOps final : public Ops {
  public:
-  explicit CpuOps(cpu::GemmChoice choice)
-      : packer_(choice),
+  CpuOps(cpu::GemmChoice choice, WeightType weights)
+      : packer_(choice, weights),
         description_("cpu (" + std::string(cpu::instruction_set()) + ", " +
                      std::string(packer_.description()) + ")") {}
 
@@ -171,6 +171,8 @@ class CpuOps final : public Ops {
 
 }  // namespace
 
-std::unique_ptr<Ops> make_cpu_ops(cpu::GemmChoice choice) { return std::make_unique<CpuOps>(choice); }
+std::unique_ptr<Ops> make_cpu_ops(cpu::GemmChoice choice, WeightType weights) {
+  return std::make_unique<CpuOps>(choice, weights);
+}
 
 }  // namespace tutti

@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "gpu/cpu/int8_gemm.hpp"
 #include "gpu/cpu/onednn_gemm.hpp"
 #include "gpu/cpu/panel_gemm.hpp"
 #include "gpu/cpu/row_test.hpp"
@@ -9,17 +10,22 @@
 
 namespace tutti::cpu {
 
-GemmPacker::GemmPacker(GemmChoice choice)
+GemmPacker::GemmPacker(GemmChoice choice, WeightType type)
     : choice_(choice),
+      type_(type),
       // One usual shape speaks for the CPU: where it fails, no other is tried.
       use_onednn_(choice == GemmChoice::onednn ||
-                  (choice == GemmChoice::automatic && onednn_passes(256, 256))) {}
+                  (choice == GemmChoice::automatic && type == WeightType::fp32 && onednn_passes(256, 256))) {}
 
 std::string GemmPacker::description() const {
+  if (type_ == WeightType::int8) return "int8 kernel";
   return use_onednn_ ? onednn_version() + " + panel kernel" : "panel kernel";
 }
 
 std::unique_ptr<const PackedGemm> GemmPacker::pack(const GemmWeights& weights) {
+  if (type_ == WeightType::int8) {
+    if (auto packed = pack_int8_gemm(weights)) return packed;
+  }
   const bool onednn = use_onednn_ && (choice_ == GemmChoice::onednn ||
                                       onednn_passes(weights.in_features, weights.out_features));
   std::unique_ptr<const PackedGemm> packed = onednn ? pack_onednn_gemm(weights) : nullptr;

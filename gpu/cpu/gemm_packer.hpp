@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "gpu/cpu/gemm.hpp"
+#include "gpu/weight_type.hpp"
 
 namespace tutti::cpu {
 
@@ -17,13 +18,14 @@ enum class GemmChoice : uint8_t {
   onednn,  ///< without the row test
 };
 
-/// Packs weight matrices, choosing the product for each shape. oneDNN is the faster where it has kernels of
-/// its own for prepacked weights (AVX-512); the general product it falls back to on AVX2 changes a row's bits
-/// with the number of rows, and is no faster than the panel kernel.
+/// Packs weight matrices of one type, choosing the product for each shape. Integers have one product, ours.
+/// For fp32 oneDNN is the faster where it has kernels of its own for prepacked weights (AVX-512); the general
+/// product it falls back to on AVX2 changes a row's bits with the number of rows, and is no faster than the
+/// panel kernel.
 class GemmPacker {
  public:
-  explicit GemmPacker(GemmChoice choice);
-  /// "oneDNN 2.6.3 + panel kernel" or "panel kernel".
+  explicit GemmPacker(GemmChoice choice, WeightType type = WeightType::fp32);
+  /// "oneDNN 2.6.3 + panel kernel", "panel kernel" or "int8 kernel".
   [[nodiscard]] std::string description() const;
   [[nodiscard]] std::unique_ptr<const PackedGemm> pack(const GemmWeights& weights);
 
@@ -32,6 +34,7 @@ class GemmPacker {
   [[nodiscard]] bool onednn_passes(int in_features, int out_features);
 
   GemmChoice choice_;
+  WeightType type_;
   std::map<std::pair<int, int>, bool> verdicts_;
   bool use_onednn_;
 };

@@ -15,6 +15,13 @@ Backend cpu_backend(std::string name, cpu::GemmChoice choice) {
   return {.name = std::move(name), .make = [choice] { return make_cpu_ops(choice); }};
 }
 
+Backend cpu_int8() {
+  return {.name = "CpuInt8",
+          .make = [] { return make_cpu_ops(cpu::GemmChoice::automatic, WeightType::int8); },
+          .operations = "linear subsample",
+          .tolerance = 0.02};
+}
+
 #ifdef TUTTI_CUDA_HOST
 Backend cuda_on_host() {
   const cuda::PluginApi& api = cuda::host::api();
@@ -53,7 +60,7 @@ std::vector<Backend> that_compute(std::vector<Backend> all, Operations operation
 
 std::vector<Backend> all_serving_backends() {
   std::vector<Backend> all{cpu_backend("Cpu", cpu::GemmChoice::automatic),
-                           cpu_backend("CpuPanel", cpu::GemmChoice::panel)};
+                           cpu_backend("CpuPanel", cpu::GemmChoice::panel), cpu_int8()};
 #ifdef TUTTI_CUDA_HOST
   all.push_back(cuda_on_host());
 #endif

@@ -21,6 +21,8 @@ struct Backend {
   std::function<std::unique_ptr<Ops>()> make;
   /// Those it computes, separated by spaces; all of Ops where empty.
   std::string_view operations{};
+  /// What a product may be off by, relative to the sum of its terms' magnitudes.
+  double tolerance = 1e-6;
   bool slow = false;     ///< executes kernels thread by thread, and is given smaller sizes
   std::string absent{};  ///< why it cannot run on this machine, else empty
 };

@@ -7,9 +7,6 @@
 namespace tutti {
 namespace {
 
-/// Of a sum, relative to the sum of its terms' magnitudes.
-constexpr double tolerance = 1e-6;
-
 double activate(Activation activation, double x) {
   switch (activation) {
     case Activation::relu:
@@ -25,7 +22,8 @@ double activate(Activation activation, double x) {
 /// Every element against a double reference.
 testing::AssertionResult matches_reference(const TensorView& weight, const TensorView& bias,
                                            const TensorView& x, Epilogue epilogue,
-                                           const std::vector<float>& residual, const std::vector<float>& y) {
+                                           const std::vector<float>& residual, const std::vector<float>& y,
+                                           double tolerance) {
   const int64_t in = weight.cols();
   const int64_t out = weight.rows();
   for (int64_t r = 0; r < x.rows(); ++r) {
@@ -84,7 +82,7 @@ TEST_P(LinearConformance, MatchesADoubleReferenceForAnyShapeAndEpilogue) {
     const Epilogue epilogue{.activation = static_cast<Activation>(seed % 3),
                             .scale = seed % 2 == 0 ? 1.0F : random.normal()};
     EXPECT_TRUE(matches_reference(weight, biased ? bias.view() : TensorView{}, x, epilogue, {},
-                                  linear(*packed, x, epilogue)));
+                                  linear(*packed, x, epilogue), GetParam().tolerance));
   }
 }
 
@@ -102,7 +100,7 @@ TEST_P(LinearConformance, AddsAResidualThatIsTheOutputOrAnotherTensor) {
     const Epilogue epilogue{
         .activation = Activation::swish, .scale = 0.5F, .residual = in_place ? y.view() : other.view()};
     ops().linear(*packed, device(x), epilogue, y);
-    EXPECT_TRUE(matches_reference(weight, bias, x, epilogue, host(other), host(y)));
+    EXPECT_TRUE(matches_reference(weight, bias, x, epilogue, host(other), host(y), GetParam().tolerance));
   }
 }
 
@@ -116,7 +114,8 @@ TEST_P(LinearConformance, SwishIsAccurateOverItsWholeRange) {
   for (int i = 0; i < points; ++i) {
     const float at = x.view().f32()[i];
     const double expected = activate(Activation::swish, at);
-    const double limit = 3e-7 * std::abs(expected) + 1e-35;  // far below, it need not vanish as fast
+    const double limit =
+        0.3 * GetParam().tolerance * std::abs(expected) + 1e-35;  // far below, it need not vanish as fast
     ASSERT_NEAR(y[static_cast<size_t>(i)], expected, limit) << "swish(" << at << ")";
   }
 }

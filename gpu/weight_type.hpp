@@ -1,0 +1,18 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace tutti {
+
+/// How the matrices of linear layers and convolutions are stored. int8 takes a quarter of the
+/// memory and is multiplied as integers.
+enum class WeightType : uint8_t { fp32, int8 };
+
+/// "fp32", "int8".
+[[nodiscard]] std::string_view weight_type_name(WeightType type);
+
+/// Throws std::invalid_argument for another name.
+[[nodiscard]] WeightType parse_weight_type(std::string_view name);
+
+}  // namespace tutti
