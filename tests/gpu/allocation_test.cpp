@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 #include <new>
+#include <string>
 
 #include "gpu/cpu/cpu_ops.hpp"
 #include "gpu/cpu/library_scope.hpp"
@@ -34,19 +35,25 @@ void* operator new(size_t bytes, std::align_val_t alignment) {
 namespace tutti {
 namespace {
 
-class CpuAllocations : public testing::TestWithParam<cpu::GemmChoice> {};
+struct Packing {
+  std::string name;
+  cpu::GemmChoice choice;
+  WeightType weights = WeightType::fp32;
+};
 
-INSTANTIATE_TEST_SUITE_P(Choices, CpuAllocations,
-                         testing::Values(cpu::GemmChoice::panel, cpu::GemmChoice::onednn),
-                         [](const auto& choice) {
-                           return choice.param == cpu::GemmChoice::panel ? "Panel" : "Onednn";
-                         });
+class CpuAllocations : public testing::TestWithParam<Packing> {};
+
+INSTANTIATE_TEST_SUITE_P(Packings, CpuAllocations,
+                         testing::Values(Packing{"Panel", cpu::GemmChoice::panel},
+                                         Packing{"Onednn", cpu::GemmChoice::onednn},
+                                         Packing{"Int8", cpu::GemmChoice::automatic, WeightType::int8}),
+                         [](const auto& packing) { return packing.param.name; });
 
 TEST_P(CpuAllocations, AreNoneOfOursInProductsAndSubsampling) {
   constexpr int d = 64;
   constexpr int rows = 15 + 16;
   Random random(1);
-  const std::unique_ptr<Ops> ops = make_cpu_ops(GetParam());
+  const std::unique_ptr<Ops> ops = make_cpu_ops(GetParam().choice, GetParam().weights);
   ops->reserve(2, rows);
   const auto packed = ops->pack_linear(random.tensor({300, d}), random.tensor({300}));
   const auto subsampling =
@@ -63,7 +70,7 @@ TEST_P(CpuAllocations, AreNoneOfOursInProductsAndSubsampling) {
   ops->subsample(*subsampling, {feature_begin}, features, {row_begin}, 8.0F, x);
   ops->linear(*packed, x, {.activation = Activation::swish}, y);
   EXPECT_EQ(own_allocations, 0);
-  if (GetParam() == cpu::GemmChoice::panel)
+  if (GetParam().choice != cpu::GemmChoice::onednn)
     EXPECT_EQ(library_allocations, 0);
   else
     EXPECT_GT(library_allocations, 0) << "the library's allocations are not attributed to it";
