@@ -249,8 +249,8 @@ void add_bench_engine(CLI::App& app, int& exit_code) {
       command->add_option("--synthetic", options->synthetic, "Size of a model with arbitrary weights")
           ->capture_default_str();
   command->add_option("--model", options->model, "A model directory instead")->excludes(synthetic);
-  command->add_option("--weights", options->weights, "How weight matrices are stored")
-      ->check(CLI::IsMember({"fp32", "int8"}))
+  command->add_option("--weights", options->weights, "How weight matrices are held")
+      ->check(CLI::IsMember({"fp32", "bf16", "int8"}))
       ->capture_default_str();
   command->add_option("--decoder", options->decoder, "How tokens are chosen")
       ->check(CLI::IsMember({"greedy", "prefix", "rescore"}))

@@ -99,8 +99,8 @@ void add_transcribe(CLI::App& app, int& exit_code) {
   command->add_option("--beam", options->beam, "Hypotheses that prefix keeps, 1 to 64")
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
-  command->add_option("--weights", options->weights, "How weight matrices are stored")
-      ->check(CLI::IsMember({"fp32", "int8"}))
+  command->add_option("--weights", options->weights, "How weight matrices are held")
+      ->check(CLI::IsMember({"fp32", "bf16", "int8"}))
       ->capture_default_str();
   command->add_flag(
       "--json", options->json,

@@ -73,7 +73,7 @@ constexpr std::array<std::string_view, 5> log_levels{"trace", "debug", "info", "
 constexpr std::array<std::string_view, 2> callback_sessions{"unread", "all"};
 constexpr std::array<std::string_view, 3> decoders{"greedy", "prefix", "rescore"};
 constexpr std::array<std::string_view, 3> kv_formats{"f32", "bf16", "fp8_e4m3"};
-constexpr std::array<std::string_view, 2> weight_types{"fp32", "int8"};
+constexpr std::array<std::string_view, 3> weight_types{"fp32", "bf16", "int8"};
 constexpr std::array<std::string_view, 2> capacity_policies{"finalize", "recycle"};
 constexpr int no_limit = std::numeric_limits<int>::max();
 
@@ -140,8 +140,9 @@ constexpr ConfigOption table[] = {
     {"engine.owners", "CPU cores that recognise; 0 is every usable one.",
      number<&EngineConfig::owners>(0, 1024)},
     {"engine.weights",
-     "How weight matrices are stored; int8 is rounded as the model is loaded, takes a quarter of the memory "
-     "and is computed faster.",
+     "How weight matrices are held. A model is rounded as it is loaded: to bf16, half the memory, or to "
+     "int8, "
+     "a quarter, which is computed fastest.",
      ChoiceField{member<&EngineConfig::weights>, weight_types}},
     {"engine.max_streams", "Streams that one core or GPU holds at a time.",
      number<&EngineConfig::max_streams>(1, 100000)},

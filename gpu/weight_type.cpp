@@ -1,6 +1,6 @@
 #include "gpu/weight_type.hpp"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <array>
 #include <stdexcept>
@@ -8,17 +8,19 @@
 namespace tutti {
 namespace {
 
-constexpr std::array types{WeightType::fp32, WeightType::int8};
+constexpr std::array types{WeightType::fp32, WeightType::bf16, WeightType::int8};
+constexpr std::array<std::string_view, 3> names{"fp32", "bf16", "int8"};
 
 }  // namespace
 
-std::string_view weight_type_name(WeightType type) { return type == WeightType::int8 ? "int8" : "fp32"; }
+std::string_view weight_type_name(WeightType type) { return names[static_cast<size_t>(type)]; }
 
 WeightType parse_weight_type(std::string_view name) {
   for (const WeightType type : types) {
     if (weight_type_name(type) == name) return type;
   }
-  throw std::invalid_argument(fmt::format("\"{}\" is no weight type: fp32 and int8 are accepted", name));
+  throw std::invalid_argument(
+      fmt::format("\"{}\" is no weight type: {} are accepted", name, fmt::join(names, ", ")));
 }
 
 }  // namespace tutti

@@ -5,11 +5,11 @@
 
 namespace tutti {
 
-/// How the matrices of linear layers and convolutions are stored. int8 takes a quarter of the
-/// memory and is multiplied as integers.
-enum class WeightType : uint8_t { fp32, int8 };
+/// How the matrices of linear layers and convolutions are stored. bf16 takes half of the memory and is
+/// multiplied as fp32, int8 a quarter and is multiplied as integers.
+enum class WeightType : uint8_t { fp32, bf16, int8 };
 
-/// "fp32", "int8".
+/// "fp32", "bf16", "int8".
 [[nodiscard]] std::string_view weight_type_name(WeightType type);
 
 /// Throws std::invalid_argument for another name.

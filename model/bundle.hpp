@@ -3,14 +3,13 @@
 #include <cstdint>
 #include <filesystem>
 
+#include "gpu/weight_type.hpp"
 #include "model/checkpoint.hpp"
 
 namespace tutti {
 
 // A bundle is a directory that says in three files all that a model is made of: config.json,
 // model.safetensors and tokens.txt ("token id" a line).
-
-enum class WeightType : uint8_t { fp32, bf16 };
 
 /// Reads a bundle. The weights are views of model.safetensors, which stays mapped as long as they live.
 /// Throws SetupError naming the file and the key for anything that is missing or not supported.
@@ -29,6 +28,7 @@ struct BundleSummary {
 /// stays float32: vectors (norms, biases, feature statistics) are a hundredth of the bytes, and an error in
 /// one shifts every activation of its channel instead of averaging out in a sum; position tables have to be
 /// exact far into a stream. Decoders' position tables are left out when they equal the encoder's bit for bit.
+/// int8 is made from either when a model is loaded, and is not stored.
 BundleSummary save_bundle(const std::filesystem::path& directory, const Checkpoint& checkpoint,
                           WeightType type);
 

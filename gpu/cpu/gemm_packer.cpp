@@ -19,6 +19,7 @@ GemmPacker::GemmPacker(GemmChoice choice, WeightType type)
 
 std::string GemmPacker::description() const {
   if (type_ == WeightType::int8) return "int8 kernel";
+  if (type_ == WeightType::bf16) return "panel kernel of bf16";
   return use_onednn_ ? onednn_version() + " + panel kernel" : "panel kernel";
 }
 
@@ -26,6 +27,7 @@ std::unique_ptr<const PackedGemm> GemmPacker::pack(const GemmWeights& weights) {
   if (type_ == WeightType::int8) {
     if (auto packed = pack_int8_gemm(weights)) return packed;
   }
+  if (type_ == WeightType::bf16) return pack_bf16_panel_gemm(weights);
   const bool onednn = use_onednn_ && (choice_ == GemmChoice::onednn ||
                                       onednn_passes(weights.in_features, weights.out_features));
   std::unique_ptr<const PackedGemm> packed = onednn ? pack_onednn_gemm(weights) : nullptr;

@@ -18,14 +18,15 @@ enum class GemmChoice : uint8_t {
   onednn,  ///< without the row test
 };
 
-/// Packs weight matrices of one type, choosing the product for each shape. Integers have one product, ours.
+/// Packs weight matrices of one type, choosing the product for each shape. bf16 and integers have one product
+/// each, ours.
 /// For fp32 oneDNN is the faster where it has kernels of its own for prepacked weights (AVX-512); the general
 /// product it falls back to on AVX2 changes a row's bits with the number of rows, and is no faster than the
 /// panel kernel.
 class GemmPacker {
  public:
   explicit GemmPacker(GemmChoice choice, WeightType type = WeightType::fp32);
-  /// "oneDNN 2.6.3 + panel kernel", "panel kernel" or "int8 kernel".
+  /// "oneDNN 2.6.3 + panel kernel", "panel kernel", "panel kernel of bf16" or "int8 kernel".
   [[nodiscard]] std::string description() const;
   [[nodiscard]] std::unique_ptr<const PackedGemm> pack(const GemmWeights& weights);
 

@@ -292,18 +292,18 @@ class Int8Gemm final : public PackedGemm {
         panel_(HWY_DYNAMIC_DISPATCH(panel_columns)()),
         depth_(round_up(w.in_features, code_block)),
         columns_(static_cast<size_t>(round_up(w.out_features, panel_))),
-        codes_(columns_ * static_cast<size_t>(depth_) / sizeof(float)),
+        codes_(columns_ * static_cast<size_t>(depth_)),
         scales_(columns_),
         code_sums_(columns_),
         bias_(static_cast<size_t>(w.out_features)) {
-    std::ranges::fill(codes_.span(), 0.0F);
+    std::ranges::fill(codes_.span(), int8_t{0});
     for (int n = 0; n < w.out_features; ++n) pack_column(w, n);
     if (w.bias != nullptr) std::copy_n(w.bias, w.out_features, bias_.begin());
   }
 
   void run(const GemmInput& x, int64_t rows, const GemmOutput& out, GemmScratch& scratch) const override {
     HWY_DYNAMIC_DISPATCH(multiply)
-    ({.codes = codes(),
+    ({.codes = codes_.data(),
       .scales = scales_.data(),
       .code_sums = code_sums_.data(),
       .bias = bias_.data(),
@@ -314,8 +314,6 @@ class Int8Gemm final : public PackedGemm {
   }
 
  private:
-  [[nodiscard]] int8_t* codes() const { return reinterpret_cast<int8_t*>(codes_.data()); }
-
   void pack_column(const GemmWeights& w, int n) {
     const auto in = static_cast<size_t>(w.in_features);
     const auto at = static_cast<size_t>(n);
@@ -323,14 +321,14 @@ class Int8Gemm final : public PackedGemm {
     scales_[at] = quantize_weights({w.weight + at * in, in}, column);
     code_sums_[at] = std::accumulate(column.begin(), column.end(), 0);
     const auto panel = static_cast<size_t>(panel_);
-    int8_t* to = codes() + at / panel * panel * static_cast<size_t>(depth_) + at % panel * 4;
+    int8_t* to = codes_.data() + at / panel * panel * static_cast<size_t>(depth_) + at % panel * 4;
     for (size_t k = 0; k < in; ++k) to[k / 4 * 4 * panel + k % 4] = column[k];
   }
 
   int panel_;
   int depth_;
   size_t columns_;
-  AlignedBuffer codes_;
+  AlignedArray<int8_t> codes_;
   std::vector<float> scales_;
   std::vector<int32_t> code_sums_;
   std::vector<float> bias_;

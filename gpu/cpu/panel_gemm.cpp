@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <type_traits>
 #include <utility>
 
+#include "gpu/bfloat16.hpp"
 #include "gpu/cpu/epilogue.hpp"
 #include "gpu/cpu/targets.hpp"
 
@@ -25,10 +27,11 @@ constexpr int depth_block = 256;
 static_assert(row_block * column_block <= static_cast<int>(GemmScratch::floats));
 static_assert(row_block * depth_block <= static_cast<int>(GemmScratch::floats));
 
-/// Packed weights: for each column block, for each depth block, for each panel, for each k, the panel's
-/// columns; which is the order they are read in.
+/// Packed weights, float or the bits of a bfloat16: for each column block, for each depth block, for each
+/// panel, for each k, the panel's columns; which is the order they are read in.
+template <class Weight>
 struct Panels {
-  const float* weights;
+  const Weight* weights;
   const float* bias;
   int in_features;
   int out_features;
@@ -49,9 +52,16 @@ constexpr int max_tile_rows = HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON ?
 
 int panel_columns() { return panel_vectors * static_cast<int>(hn::Lanes(Floats())); }
 
+HWY_INLINE Vec load_weights(const float* b) { return hn::Load(Floats(), b); }
+HWY_INLINE Vec load_weights(const uint16_t* b) {
+  const hn::RebindToUnsigned<Floats> bits;
+  const hn::Rebind<uint16_t, Floats> halves;
+  return hn::BitCast(Floats(), hn::ShiftLeft<16>(hn::PromoteTo(bits, hn::Load(halves, b))));
+}
+
 /// Adds `depth` products to a tile of sums; `kFirst` starts the sums at zero.
-template <int kRows, bool kFirst>
-void multiply_tile(const float* HWY_RESTRICT a, const float* HWY_RESTRICT b, int depth,
+template <class Weight, int kRows, bool kFirst>
+void multiply_tile(const float* HWY_RESTRICT a, const Weight* HWY_RESTRICT b, int depth,
                    float* HWY_RESTRICT acc) {
   const Floats d;
   const size_t lanes = hn::Lanes(d);
@@ -65,8 +75,8 @@ void multiply_tile(const float* HWY_RESTRICT a, const float* HWY_RESTRICT b, int
   const size_t next_panel = panel_vectors * lanes * static_cast<size_t>(depth);
   for (int k = 0; k < depth; ++k) {
     hwy::Prefetch(b + next_panel);
-    const Vec b0 = hn::Load(d, b);
-    const Vec b1 = hn::Load(d, b + lanes);
+    const Vec b0 = load_weights(b);
+    const Vec b1 = load_weights(b + lanes);
     b += panel_vectors * lanes;
 #pragma GCC unroll 12
     for (int r = 0; r < kRows; ++r) {
@@ -82,18 +92,22 @@ void multiply_tile(const float* HWY_RESTRICT a, const float* HWY_RESTRICT b, int
   }
 }
 
-using TileKernel = void (*)(const float*, const float*, int, float*);
-using TileKernels = std::array<std::array<TileKernel, 2>, max_tile_rows + 1>;
+template <class Weight>
+using TileKernel = void (*)(const float*, const Weight*, int, float*);
+template <class Weight>
+using TileKernels = std::array<std::array<TileKernel<Weight>, 2>, max_tile_rows + 1>;
 
-template <int... kRows>
-constexpr TileKernels tile_kernels(std::integer_sequence<int, kRows...>) {
-  return {{{nullptr, nullptr}, {multiply_tile<kRows + 1, false>, multiply_tile<kRows + 1, true>}...}};
+template <class Weight, int... kRows>
+constexpr TileKernels<Weight> tile_kernels(std::integer_sequence<int, kRows...>) {
+  return {{{nullptr, nullptr},
+           {multiply_tile<Weight, kRows + 1, false>, multiply_tile<Weight, kRows + 1, true>}...}};
 }
 
 /// All rows of a block times one panel over one block of K, in tiles of nearly equal height: a tile of one or
 /// two rows would wait for its own multiply-adds.
-void multiply_panel(const float* a, const float* b, int rows, int depth, bool first, float* acc) {
-  static constexpr TileKernels kernels = tile_kernels(std::make_integer_sequence<int, max_tile_rows>());
+template <class Weight>
+void multiply_panel(const float* a, const Weight* b, int rows, int depth, bool first, float* acc) {
+  static constexpr auto kernels = tile_kernels<Weight>(std::make_integer_sequence<int, max_tile_rows>());
   for (int tiles = (rows + max_tile_rows - 1) / max_tile_rows; tiles > 0; --tiles) {
     const int height = rows / tiles;
     kernels[static_cast<size_t>(height)][first](a, b, depth, acc);
@@ -104,11 +118,12 @@ void multiply_panel(const float* a, const float* b, int rows, int depth, bool fi
 }
 
 /// Rows [first_row, first_row + rows) of the product, rows <= row_block.
-void multiply_rows(const Panels& panels, const GemmInput& x, int64_t first_row, int rows,
+template <class Weight>
+void multiply_rows(const Panels<Weight>& panels, const GemmInput& x, int64_t first_row, int rows,
                    const GemmOutput& out, GemmScratch& scratch) {
   const int panel = panel_columns();
   float* a = scratch.input.data();
-  const float* weights = panels.weights;
+  const Weight* weights = panels.weights;
   for (int n = 0; n < panels.out_features; n += column_block) {
     const int columns = std::min(column_block, panels.out_features - n);
     for (int k = 0; k < panels.in_features; k += depth_block) {
@@ -132,7 +147,8 @@ void multiply_rows(const Panels& panels, const GemmInput& x, int64_t first_row, 
   }
 }
 
-void multiply(const Panels& panels, const GemmInput& x, int64_t rows, const GemmOutput& out,
+template <class Weight>
+void multiply(const Panels<Weight>& panels, const GemmInput& x, int64_t rows, const GemmOutput& out,
               GemmScratch& scratch) {
   int64_t first = 0;
   for (int64_t blocks = (rows + row_block - 1) / row_block; blocks > 0; --blocks) {
@@ -140,6 +156,16 @@ void multiply(const Panels& panels, const GemmInput& x, int64_t rows, const Gemm
     multiply_rows(panels, x, first, height, out, scratch);
     first += height;
   }
+}
+
+void multiply_fp32(const Panels<float>& panels, const GemmInput& x, int64_t rows, const GemmOutput& out,
+                   GemmScratch& scratch) {
+  multiply(panels, x, rows, out, scratch);
+}
+
+void multiply_bf16(const Panels<uint16_t>& panels, const GemmInput& x, int64_t rows, const GemmOutput& out,
+                   GemmScratch& scratch) {
+  multiply(panels, x, rows, out, scratch);
 }
 
 const char* target_name() { return hwy::TargetName(HWY_TARGET); }
@@ -152,11 +178,16 @@ namespace tutti::cpu {
 namespace {
 
 HWY_EXPORT(panel_columns);
-HWY_EXPORT(multiply);
+HWY_EXPORT(multiply_fp32);
+HWY_EXPORT(multiply_bf16);
 HWY_EXPORT(target_name);
 
 int round_up(int n, int multiple) { return (n + multiple - 1) / multiple * multiple; }
 
+float stored_as(float value, float /*type*/) { return value; }
+uint16_t stored_as(float value, uint16_t /*type*/) { return to_bfloat16(value); }
+
+template <class Weight>
 class PanelGemm final : public PackedGemm {
  public:
   explicit PanelGemm(const GemmWeights& w)
@@ -173,13 +204,17 @@ class PanelGemm final : public PackedGemm {
   }
 
   void run(const GemmInput& x, int64_t rows, const GemmOutput& out, GemmScratch& scratch) const override {
-    HWY_DYNAMIC_DISPATCH(multiply)
-    ({weights_.data(), bias_.data(), in_features(), out_features()}, x, rows, out, scratch);
+    const Panels<Weight> panels{weights_.data(), bias_.data(), in_features(), out_features()};
+    if constexpr (std::is_same_v<Weight, float>) {
+      HWY_DYNAMIC_DISPATCH(multiply_fp32)(panels, x, rows, out, scratch);
+    } else {
+      HWY_DYNAMIC_DISPATCH(multiply_bf16)(panels, x, rows, out, scratch);
+    }
   }
 
  private:
   void pack(const GemmWeights& w) {
-    float* to = weights_.data();
+    Weight* to = weights_.data();
     for (int n = 0; n < w.out_features; n += column_block) {
       const int end = std::min(n + column_block, w.out_features);
       for (int k = 0; k < w.in_features; k += depth_block) {
@@ -190,25 +225,29 @@ class PanelGemm final : public PackedGemm {
   }
 
   /// Columns beyond the last are zero.
-  float* pack_panel(const GemmWeights& w, int first_column, int k, int depth, float* to) const {
-    std::fill_n(to, panel_ * depth, 0.0F);
+  Weight* pack_panel(const GemmWeights& w, int first_column, int k, int depth, Weight* to) const {
+    std::fill_n(to, panel_ * depth, Weight{});
     const int columns = std::min(panel_, w.out_features - first_column);
     for (int c = 0; c < columns; ++c) {
       const float* from = w.weight + static_cast<int64_t>(first_column + c) * w.in_features + k;
-      for (int i = 0; i < depth; ++i) to[i * panel_ + c] = from[i];
+      for (int i = 0; i < depth; ++i) to[i * panel_ + c] = stored_as(from[i], Weight{});
     }
     return to + panel_ * depth;
   }
 
   int panel_;
-  AlignedBuffer weights_;
+  AlignedArray<Weight> weights_;
   AlignedBuffer bias_;
 };
 
 }  // namespace
 
 std::unique_ptr<const PackedGemm> pack_panel_gemm(const GemmWeights& weights) {
-  return std::make_unique<PanelGemm>(weights);
+  return std::make_unique<PanelGemm<float>>(weights);
+}
+
+std::unique_ptr<const PackedGemm> pack_bf16_panel_gemm(const GemmWeights& weights) {
+  return std::make_unique<PanelGemm<uint16_t>>(weights);
 }
 
 const char* instruction_set() { return HWY_DYNAMIC_DISPATCH(target_name)(); }

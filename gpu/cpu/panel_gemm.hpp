@@ -12,6 +12,10 @@ namespace tutti::cpu {
 /// seen in the result. (The blocking is Goto's: "Anatomy of High-Performance Matrix Multiplication".)
 [[nodiscard]] std::unique_ptr<const PackedGemm> pack_panel_gemm(const GemmWeights& weights);
 
+/// The same with weights rounded to bfloat16 as they are packed, and widened as they are loaded: half the
+/// memory, and the bits of the fp32 product of the rounded weights.
+[[nodiscard]] std::unique_ptr<const PackedGemm> pack_bf16_panel_gemm(const GemmWeights& weights);
+
 /// "AVX2": the instruction set that the kernels of this process were chosen for.
 [[nodiscard]] const char* instruction_set();
 

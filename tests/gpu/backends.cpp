@@ -15,11 +15,11 @@ Backend cpu_backend(std::string name, cpu::GemmChoice choice) {
   return {.name = std::move(name), .make = [choice] { return make_cpu_ops(choice); }};
 }
 
-Backend cpu_int8() {
-  return {.name = "CpuInt8",
-          .make = [] { return make_cpu_ops(cpu::GemmChoice::automatic, WeightType::int8); },
+Backend cpu_backend(std::string name, WeightType weights, double tolerance) {
+  return {.name = std::move(name),
+          .make = [weights] { return make_cpu_ops(cpu::GemmChoice::automatic, weights); },
           .operations = "linear subsample",
-          .tolerance = 0.02};
+          .tolerance = tolerance};
 }
 
 #ifdef TUTTI_CUDA_HOST
@@ -59,8 +59,9 @@ std::vector<Backend> that_compute(std::vector<Backend> all, Operations operation
 }
 
 std::vector<Backend> all_serving_backends() {
-  std::vector<Backend> all{cpu_backend("Cpu", cpu::GemmChoice::automatic),
-                           cpu_backend("CpuPanel", cpu::GemmChoice::panel), cpu_int8()};
+  std::vector<Backend> all{
+      cpu_backend("Cpu", cpu::GemmChoice::automatic), cpu_backend("CpuPanel", cpu::GemmChoice::panel),
+      cpu_backend("CpuBf16", WeightType::bf16, 0.004), cpu_backend("CpuInt8", WeightType::int8, 0.03)};
 #ifdef TUTTI_CUDA_HOST
   all.push_back(cuda_on_host());
 #endif

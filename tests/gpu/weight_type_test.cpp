@@ -8,7 +8,7 @@ namespace tutti {
 namespace {
 
 TEST(WeightType, IsReadByItsName) {
-  for (const WeightType type : {WeightType::fp32, WeightType::int8}) {
+  for (const WeightType type : {WeightType::fp32, WeightType::bf16, WeightType::int8}) {
     EXPECT_EQ(parse_weight_type(weight_type_name(type)), type);
   }
   EXPECT_EQ(weight_type_name(WeightType::int8), "int8");
@@ -17,7 +17,7 @@ TEST(WeightType, IsReadByItsName) {
 TEST(WeightType, RefusesAnotherNameAndSaysWhatIsAccepted) {
   EXPECT_THAT([] { (void)parse_weight_type("int4"); },
               testing::ThrowsMessage<std::invalid_argument>(
-                  testing::AllOf(testing::HasSubstr("int4"), testing::HasSubstr("fp32 and int8"))));
+                  testing::AllOf(testing::HasSubstr("int4"), testing::HasSubstr("fp32, bf16, int8"))));
 }
 
 }  // namespace
