@@ -61,7 +61,7 @@ std::vector<Backend> that_compute(std::vector<Backend> all, Operations operation
 std::vector<Backend> all_serving_backends() {
   std::vector<Backend> all{
       cpu_backend("Cpu", cpu::GemmChoice::automatic), cpu_backend("CpuPanel", cpu::GemmChoice::panel),
-      cpu_backend("CpuBf16", WeightType::bf16, 0.004), cpu_backend("CpuInt8", WeightType::int8, 0.03)};
+      cpu_backend("CpuBf16", WeightType::bf16, 0.004), cpu_backend("CpuInt8", WeightType::int8, 0.02)};
 #ifdef TUTTI_CUDA_HOST
   all.push_back(cuda_on_host());
 #endif
