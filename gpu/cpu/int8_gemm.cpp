@@ -292,7 +292,7 @@ class Int8Gemm final : public PackedGemm {
         panel_(HWY_DYNAMIC_DISPATCH(panel_columns)()),
         depth_(round_up(w.in_features, code_block)),
         columns_(static_cast<size_t>(round_up(w.out_features, panel_))),
-        codes_(columns_ * static_cast<size_t>(depth_)),
+        codes_(columns_ * static_cast<size_t>(depth_), Pages::huge),
         scales_(columns_),
         code_sums_(columns_),
         bias_(static_cast<size_t>(w.out_features)) {

@@ -193,7 +193,8 @@ class PanelGemm final : public PackedGemm {
   explicit PanelGemm(const GemmWeights& w)
       : PackedGemm(w.in_features, w.out_features),
         panel_(HWY_DYNAMIC_DISPATCH(panel_columns)()),
-        weights_(static_cast<size_t>(w.in_features) * static_cast<size_t>(round_up(w.out_features, panel_))),
+        weights_(static_cast<size_t>(w.in_features) * static_cast<size_t>(round_up(w.out_features, panel_)),
+                 Pages::huge),
         bias_(static_cast<size_t>(w.out_features)) {
     pack(w);
     if (w.bias == nullptr) {
