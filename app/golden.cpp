@@ -60,9 +60,8 @@ constexpr int golden_beam = 10;
 class GoldenStream {
  public:
   GoldenStream(std::shared_ptr<const ConformerCtc> model, const Mode& mode, TensorView features,
-               TensorMap& out)
+               const Device& device, TensorMap& out)
       : mode_(mode),
-        features_(features),
         out_(out),
         chunk_(mode.chunk > 0 ? mode.chunk : whole_chunk(features)),
         geometry_(ConformerCtc::geometry(chunk_)),
@@ -71,21 +70,22 @@ class GoldenStream {
         beam_(model->spec().blank_id, golden_beam, static_cast<int>(features.rows())),
         beam_state_(beam_.create_state()),
         // The runner's own decoder only says how many candidates a frame has.
-        runner_(model, open_device({}), cache_limits(),
+        runner_(model, open_device(device), cache_limits(),
                 std::make_unique<CtcPrefixBeamDecoder>(0, golden_beam, 1)),
+        features_(runner_.ops().upload(features)),
         view_(runner_.view(0, 0)) {
     view_.allocate();
   }
 
   void run() {
     const Probe probe = [this](std::string_view name, const TensorView& rows) {
-      out_[mode_.utterance + ".debug." + std::string(name)] =
-          host_tensor(rows.shape, {rows.f32(), elements(rows)});
+      out_[mode_.utterance + ".debug." + std::string(name)] = host_tensor(rows.shape, download(rows));
     };
+    const TensorView all = features_;
     int64_t position = mode_.offset;
-    for (int64_t start = 0; features_.rows() - start >= geometry_.min_frames; start += geometry_.stride) {
-      const auto frames = static_cast<int32_t>(std::min<int64_t>(geometry_.window, features_.rows() - start));
-      const ChunkLane lane{.features = features_[start].f32(),
+    for (int64_t start = 0; all.rows() - start >= geometry_.min_frames; start += geometry_.stride) {
+      const auto frames = static_cast<int32_t>(std::min<int64_t>(geometry_.window, all.rows() - start));
+      const ChunkLane lane{.features = all[start].f32(),
                            .feature_frames = frames,
                            .first_position = static_cast<int>(position)};
       const EncoderOutput out = runner_.forward({&lane, 1}, mode_.chunk == 0 ? &probe : nullptr);
@@ -101,7 +101,16 @@ class GoldenStream {
   static int whole_chunk(const TensorView& features) {
     return StreamingGeometry::encoder_frames(static_cast<int>(features.rows())) + 1;
   }
-  static size_t elements(const TensorView& t) { return static_cast<size_t>(t.shape.elements()); }
+
+  [[nodiscard]] std::vector<float> download(const TensorView& tensor) {
+    std::vector<float> values(static_cast<size_t>(tensor.shape.elements()));
+    runner_.ops().download(tensor, values);
+    return values;
+  }
+  void append(const TensorView& tensor, std::vector<float>& to) {
+    const std::vector<float> values = download(tensor);
+    to.insert(to.end(), values.begin(), values.end());
+  }
 
   [[nodiscard]] CacheConfig cache_limits() const {
     CacheConfig cache;
@@ -115,13 +124,16 @@ class GoldenStream {
 
   void collect(const EncoderOutput& out, int64_t start, int32_t frames) {
     const int rows = out.layout.rows();
-    encoder_out_.insert(encoder_out_.end(), out.encoder_out.f32(),
-                        out.encoder_out.f32() + elements(out.encoder_out));
-    log_probs_.insert(log_probs_.end(), out.log_probs.f32(), out.log_probs.f32() + elements(out.log_probs));
+    append(out.encoder_out, encoder_out_);
+    append(out.log_probs, log_probs_);
+    const std::vector<float> top_log_probs = download(out.top_log_probs);
+    std::vector<int32_t> top_ids(top_log_probs.size());
+    const Reading reading{out.top_ids, reinterpret_cast<std::byte*>(top_ids.data())};
+    runner_.ops().read({&reading, 1});
     const CtcFrames best{.frames = rows,
                          .k = static_cast<int>(out.top_ids.cols()),
-                         .ids = out.top_ids.i32(),
-                         .log_probs = out.top_log_probs.f32()};
+                         .ids = top_ids.data(),
+                         .log_probs = top_log_probs.data()};
     greedy_.decode_chunk(*greedy_state_, best);
     beam_.decode_chunk(*beam_state_, best);
     starts_.push_back(static_cast<int32_t>(start));
@@ -191,8 +203,7 @@ class GoldenStream {
           const auto block =
               runner_.pool().get_kv_block_view(layer, table[static_cast<size_t>(t / c.block_size_frames)]);
           for (const TensorView& half : {block.k, block.v}) {
-            const float* row = half[t % c.block_size_frames][head].f32();
-            att.insert(att.end(), row, row + c.head_dim);
+            append(half[t % c.block_size_frames][head], att);
           }
         }
       }
@@ -208,8 +219,7 @@ class GoldenStream {
     const auto per_layer = static_cast<size_t>(context * c.hidden_dim);
     const Tensor cache = runner_.ops().allocate(DType::f32, {c.num_layers, 1, context, c.hidden_dim});
     runner_.cnn().read(0, cache);
-    std::vector<float> ours(per_layer * static_cast<size_t>(c.num_layers));
-    runner_.ops().download(cache, ours);
+    const std::vector<float> ours = download(cache);
     std::vector<float> theirs;
     for (int layer = 0; layer < c.num_layers; ++layer) {
       const float* rows = ours.data() + per_layer * static_cast<size_t>(layer);
@@ -236,7 +246,6 @@ class GoldenStream {
   }
 
   const Mode& mode_;
-  TensorView features_;
   TensorMap& out_;
   int chunk_;
   StreamingGeometry geometry_;
@@ -245,6 +254,7 @@ class GoldenStream {
   CtcPrefixBeamDecoder beam_;
   std::unique_ptr<CtcState> beam_state_;
   ModelRunner runner_;
+  Tensor features_;
   StreamCacheView view_;
   std::vector<float> encoder_out_;
   std::vector<float> log_probs_;
@@ -303,14 +313,15 @@ int golden_positions(const TensorMap& golden) {
   return static_cast<int>(positions);
 }
 
-TensorMap recompute_golden(std::shared_ptr<const ConformerCtc> model, const TensorMap& golden) {
+TensorMap recompute_golden(std::shared_ptr<const ConformerCtc> model, const TensorMap& golden,
+                           const Device& device) {
   TensorMap computed;
   for (const Mode& mode : modes_of(golden)) {
     const auto features = golden.find(mode.utterance + ".feats");
     if (features == golden.end()) throw SetupError(mode.utterance + ".feats is not in the golden file");
-    GoldenStream(model, mode, features->second, computed).run();
+    GoldenStream(model, mode, features->second, device, computed).run();
   }
-  recompute_decoders(*model, golden, computed);
+  recompute_decoders(*model, golden, device, computed);
   // A mode may compute more than was stored of it.
   std::erase_if(computed, [&golden](const auto& entry) { return !golden.contains(entry.first); });
   return computed;

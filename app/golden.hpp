@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "gpu/device.hpp"
 #include "model/conformer.hpp"
 #include "model/safetensors.hpp"
 
@@ -16,7 +17,9 @@ namespace tutti {
 /// under the golden names; with a model that has its attention decoders also `*.dec.*` and `*.resc.*` (see
 /// golden_decoder.hpp). Not computed is `*.nbest_times`, which differs from the Viterbi times in
 /// `*.nbest_times_viterbi` where WeNet keeps the times of a path that is not the best.
-[[nodiscard]] TensorMap recompute_golden(std::shared_ptr<const ConformerCtc> model, const TensorMap& golden);
+/// `model` is packed for the kind of `device`, which computes.
+[[nodiscard]] TensorMap recompute_golden(std::shared_ptr<const ConformerCtc> model, const TensorMap& golden,
+                                         const Device& device);
 
 /// Positions that the modes stored in a golden file address.
 [[nodiscard]] int golden_positions(const TensorMap& golden);

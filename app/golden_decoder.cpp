@@ -45,9 +45,9 @@ Tensor one(int32_t value) {
 class SteppedDecoder {
  public:
   SteppedDecoder(const AttentionDecoder& decoder, const ConformerSpec& spec, const TensorView& encoder_out,
-                 int max_tokens)
+                 int max_tokens, const Device& device)
       : decoder_(decoder),
-        ops_(open_device({})),
+        ops_(open_device(device)),
         kv_({.num_layers = std::max(1, decoder.num_layers()),
              .n_kv_head = spec.decoder->attention_heads,
              .head_dim = spec.output_size / spec.decoder->attention_heads,
@@ -60,7 +60,7 @@ class SteppedDecoder {
     const auto frames = static_cast<int>(encoder_out.rows());
     kv_.allocate_row(source_row, frames, frames);
     kv_.fill_batch({&source_row, 1}, source_);
-    decoder_.append_source(*ops_, workspace_, encoder_out, source_);
+    decoder_.append_source(*ops_, workspace_, ops_->upload(encoder_out), source_);
     kv_.commit_step(source_row, frames);
     kv_.fill_batch({&source_row, 1}, source_);
   }
@@ -98,7 +98,7 @@ class SteppedDecoder {
 
 /// Recomputes `U.dec.*` of one utterance.
 void step_decoders(const ConformerCtc& model, const std::string& utterance, const TensorView& encoder_out,
-                   const TensorMap& golden, TensorMap& computed) {
+                   const TensorMap& golden, const Device& device, TensorMap& computed) {
   const std::string under = utterance + ".dec.";
   const TensorView hyps = find(golden, under + "hyps");
   const TensorView lengths = find(golden, under + "hyps_lens");
@@ -110,7 +110,7 @@ void step_decoders(const ConformerCtc& model, const std::string& utterance, cons
     const bool reversed = decoder != &decoders.left;
     Tensor inputs = host_tensor(DType::i32, {hyps.rows(), width});
     Tensor log_probs = host_tensor(DType::f32, {hyps.rows(), width, model.spec().vocab_size});
-    SteppedDecoder stepped(*decoder, model.spec(), encoder_out, static_cast<int>(hyps.cols()));
+    SteppedDecoder stepped(*decoder, model.spec(), encoder_out, static_cast<int>(hyps.cols()), device);
     for (int64_t i = 0; i < hyps.rows(); ++i) {
       const int length = lengths.i32()[i];
       int32_t* const input = inputs.view()[i].i32();
@@ -128,8 +128,9 @@ void step_decoders(const ConformerCtc& model, const std::string& utterance, cons
 
 /// Recomputes `under` + "scores" and so on.
 void rescore(const ConformerCtc& model, const std::string& under, std::vector<CtcHypothesis> hypotheses,
-             const TensorView& encoder_out, const RescoringWeights& weights, TensorMap& computed) {
-  const std::unique_ptr<Ops> ops = open_device({});
+             const TensorView& encoder_out, const RescoringWeights& weights, const Device& device,
+             TensorMap& computed) {
+  const std::unique_ptr<Ops> ops = open_device(device);
   const auto count = static_cast<int>(hypotheses.size());
   size_t longest = 1;
   for (const CtcHypothesis& h : hypotheses) longest = std::max(longest, h.tokens.size());
@@ -139,7 +140,8 @@ void rescore(const ConformerCtc& model, const std::string& under, std::vector<Ct
                      .max_hypotheses = count},
                     weights);
   RescoredSegment segment = rescorer.make_segment();
-  segment.encoder_out = encoder_out;
+  const Tensor frames = ops->upload(encoder_out);
+  segment.encoder_out = frames;
   segment.hypotheses = std::move(hypotheses);
   segment.count = static_cast<size_t>(count);
   rescorer.run({&segment, 1});
@@ -198,13 +200,14 @@ TensorView encoder_out_of(const std::string& utterance, const TensorMap& golden,
 
 }  // namespace
 
-void recompute_decoders(const ConformerCtc& model, const TensorMap& golden, TensorMap& computed) {
+void recompute_decoders(const ConformerCtc& model, const TensorMap& golden, const Device& device,
+                        TensorMap& computed) {
   if (model.decoders() == nullptr) return;
   static const std::regex stepped(R"((\w+)\.dec\.hyps)");
   for (const auto& [name, tensor] : golden) {
     std::smatch m;
     if (!std::regex_match(name, m, stepped)) continue;
-    step_decoders(model, m[1], encoder_out_of(m[1], golden, computed), golden, computed);
+    step_decoders(model, m[1], encoder_out_of(m[1], golden, computed), golden, device, computed);
   }
   static const std::regex piped(R"((\w+)\.pipe\.(\w+))");
   for (const Setting& setting : settings_of(golden)) {
@@ -214,7 +217,7 @@ void recompute_decoders(const ConformerCtc& model, const TensorMap& golden, Tens
       rescore(model, setting.under,
               read_hypotheses(find(computed, nbest + "tokens"), find(computed, nbest + "lens"),
                               find(computed, nbest + "scores")),
-              find(computed, m[1].str() + ".stream." + m[2].str() + ".encoder_out"), setting.weights,
+              find(computed, m[1].str() + ".stream." + m[2].str() + ".encoder_out"), setting.weights, device,
               computed);
     } else {
       const std::string& utterance = setting.source;
@@ -222,7 +225,7 @@ void recompute_decoders(const ConformerCtc& model, const TensorMap& golden, Tens
           model, setting.under,
           read_hypotheses(find(golden, utterance + ".dec.hyps"), find(golden, utterance + ".dec.hyps_lens"),
                           find(golden, utterance + ".resc.ctc_scores")),
-          encoder_out_of(utterance, golden, computed), setting.weights, computed);
+          encoder_out_of(utterance, golden, computed), setting.weights, device, computed);
     }
   }
 }

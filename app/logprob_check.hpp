@@ -22,7 +22,9 @@ class LogprobCheck {
                                       std::unique_ptr<Ops> ops) const;
 
  private:
-  [[nodiscard]] double difference_from_plain_loops(const EncoderOutput& out) const;
+  struct Output;
+  class Batch;
+  [[nodiscard]] double difference_from_plain_loops(const Output& out) const;
 
   int lanes_;
   std::vector<std::vector<float>> features_;   // of each lane: frames x mel

@@ -129,28 +129,45 @@ LoadedModel open_model(const ServerConfig& config, const Device& device) {
           .device = std::string(ops->description())};
 }
 
+namespace {
+
+/// What this program has taken of the memory that the device computes in.
+int64_t memory_in_use(const Device& device) {
+  return device.kind == Device::Kind::cpu ? allocated_memory() : -free_device_memory(device);
+}
+
+MemoryBudget memory_budget(const DevicePlan& plan, const EngineConfig& config) {
+  constexpr double left_to_others = 0.1;
+  const Device& device = plan.devices.front();
+  const bool on_cpu = device.kind == Device::Kind::cpu;
+  MemoryBudget budget{.utilization = 1 - left_to_others, .owners = static_cast<int>(plan.devices.size())};
+  if (config.memory_budget_mib != 0) {
+    return {.source = "engine.memory_budget_mib",
+            .available = int64_t{config.memory_budget_mib} << 20,
+            .resident = on_cpu ? resident_memory() : 0,
+            .owners = budget.owners};
+  }
+  if (!on_cpu) budget.source += " of " + to_string(device);
+  budget.available = on_cpu ? available_memory() : free_device_memory(device);
+  return budget;
+}
+
+}  // namespace
+
 PoolPlan plan_memory(const DevicePlan& plan, const std::shared_ptr<const ConformerCtc>& model,
                      const EngineConfig& config) {
-  constexpr double left_to_others = 0.1;
+  const Device& device = plan.devices.front();
   const CacheConfig cache = with_model_geometry(cache_limits(config), *model);
-  MemoryBudget budget{.available = available_memory(),
-                      .utilization = 1 - left_to_others,
-                      .owners = static_cast<int>(plan.devices.size())};
-  if (config.memory_budget_mib != 0) {
-    budget = {.source = "engine.memory_budget_mib",
-              .available = int64_t{config.memory_budget_mib} << 20,
-              .resident = resident_memory(),
-              .owners = budget.owners};
-  }
+  MemoryBudget budget = memory_budget(plan, config);
   CacheConfig smallest = cache.validated();
   smallest.max_num_blocks = static_cast<int>(smallest.max_streams * smallest.min_blocks_per_stream());
   const int64_t block_bytes = bytes_per_kv_block(smallest, ModelRunner::kv_dtype);
   EngineConfig probe = config;
   probe.max_num_blocks = smallest.max_num_blocks;
-  const int64_t before = allocated_memory();
-  const Engine engine(model, open_device(plan.devices.front()), probe);
+  const int64_t before = memory_in_use(device);
+  const Engine engine(model, open_device(device), probe);
   budget.activations =
-      std::max<int64_t>(0, allocated_memory() - before - smallest.max_num_blocks * block_bytes);
+      std::max<int64_t>(0, memory_in_use(device) - before - smallest.max_num_blocks * block_bytes);
   return plan_pool(cache, block_bytes, budget);
 }
 

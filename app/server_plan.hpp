@@ -41,9 +41,10 @@ struct LoadedModel {
 /// The weights are packed once, by `device`; all devices are of its kind and read them.
 [[nodiscard]] LoadedModel open_model(const ServerConfig& config, const Device& device);
 
-/// The memory of each owner's K/V pool; `config.max_num_blocks` becomes its num_blocks. Free memory, or the
-/// budget of the configuration, less what this program holds and what an engine takes besides its pool, which
-/// is measured on one with the smallest pool there can be. Ask for it while the model is all that is loaded.
+/// The memory of each owner's K/V pool; `config.max_num_blocks` becomes its num_blocks. Free memory, the
+/// GPU's where it computes, or the budget of the configuration, which on a GPU is what may be added to the
+/// model, less what this program holds and what an engine takes besides its pool, which is measured on one
+/// with the smallest pool there can be. Ask for it while the model is all that is loaded.
 [[nodiscard]] PoolPlan plan_memory(const DevicePlan& plan, const std::shared_ptr<const ConformerCtc>& model,
                                    const EngineConfig& config);
 

@@ -11,7 +11,8 @@
 
 namespace tutti {
 
-/// The operations of another Ops, and how long each kind has taken.
+/// The operations of another Ops, and how long each kind has taken. Each is waited for, where the device goes
+/// on by itself: they no longer overlap with the host.
 class TimedOps final : public ForwardingOps {
  public:
   enum Kind : uint8_t {
@@ -35,9 +36,11 @@ class TimedOps final : public ForwardingOps {
 
   /// Adds to `seconds`, which outlives this.
   TimedOps(std::unique_ptr<Ops> inner, Seconds& seconds)
-      : ForwardingOps(std::move(inner)), seconds_(seconds) {}
+      : ForwardingOps(std::move(inner)),
+        seconds_(seconds),
+        awaited_(ForwardingOps::allocate(DType::f32, {1})) {}
 
-  void fbank(const FbankTables& tables, std::span<const FbankJob> jobs) override {
+  void fbank(const PackedFbank& tables, std::span<const FbankJob> jobs) override {
     timed(fbank_kind, [&] { ForwardingOps::fbank(tables, jobs); });
   }
   void cmvn(const BatchLayout& layout, std::span<const float* const> features, const TensorView& mean,
@@ -99,10 +102,13 @@ class TimedOps final : public ForwardingOps {
   void timed(Kind kind, Operation operation) {
     const auto start = std::chrono::steady_clock::now();
     operation();
+    float value = 0;
+    ForwardingOps::download(awaited_, {&value, 1});
     seconds_[kind] += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   }
 
   Seconds& seconds_;
+  Tensor awaited_;
 };
 
 }  // namespace tutti

@@ -19,16 +19,26 @@ std::string verdict(const GoldenComparison::Row& row) {
   return row.passes() ? limit : limit + "  FAILED";
 }
 
-int verify(const std::string& checkpoint, const std::string& golden_file, const std::string& dump,
-           WeightType weights) {
-  const TensorMap golden = load_safetensors(golden_file);
-  const std::unique_ptr<Ops> ops = open_device({}, weights);
-  Checkpoint loaded = load_model(checkpoint);
+struct Options {
+  std::string checkpoint;
+  std::string golden;
+  std::string device = "cpu";
+  std::string dump;
+  std::string weights = "fp32";
+};
+
+int verify(const Options& options) {
+  const TensorMap golden = load_safetensors(options.golden);
+  std::string note;
+  const Device device = select_devices(options.device, 1, note).front();
+  const WeightType weights = parse_weight_type(options.weights);
+  const std::unique_ptr<Ops> ops = open_device(device, weights);
+  Checkpoint loaded = load_model(options.checkpoint);
   const int hypothesis_tokens = loaded.spec.decoder ? golden_hypothesis_tokens(golden) : 0;
   const auto model = std::make_shared<const ConformerCtc>(std::move(loaded), *ops, golden_positions(golden),
                                                           hypothesis_tokens);
-  const TensorMap computed = recompute_golden(model, golden);
-  if (!dump.empty()) save_safetensors(dump, computed);
+  const TensorMap computed = recompute_golden(model, golden, device);
+  if (!options.dump.empty()) save_safetensors(options.dump, computed);
 
   const GoldenComparison comparison = compare_golden(golden, computed);
   const bool judged = weights == WeightType::fp32;
@@ -43,17 +53,10 @@ int verify(const std::string& checkpoint, const std::string& golden_file, const 
   std::cout << fmt::format("compared {}, skipped {}\n", comparison.rows.size(), comparison.skipped.size());
   for (const auto& name : comparison.skipped) std::cout << "skipped " << name << '\n';
   for (const auto& name : comparison.missing) std::cout << "not computed " << name << "  FAILED\n";
-  if (comparison.rows.empty()) std::cout << golden_file << " holds nothing that can be compared\n";
+  if (comparison.rows.empty()) std::cout << options.golden << " holds nothing that can be compared\n";
   const bool passes = judged ? comparison.passes() : comparison.missing.empty();
   return passes && !comparison.rows.empty() ? 0 : 1;
 }
-
-struct Options {
-  std::string checkpoint;
-  std::string golden;
-  std::string dump;
-  std::string weights = "fp32";
-};
 
 }  // namespace
 
@@ -71,15 +74,13 @@ void add_verify(CLI::App& app, int& exit_code) {
       "and are not judged.");
   command->add_option("checkpoint", options->checkpoint, "Model directory")->required();
   command->add_option("golden", options->golden, "Reference results, .safetensors")->required();
+  command->add_option("--device", options->device, "What computes: cpu or cuda:N")->capture_default_str();
   command->add_option("--dump", options->dump,
                       "Write what was computed, under the golden names, to this file");
   command->add_option("--weights", options->weights, "How weight matrices are held")
       ->check(CLI::IsMember({"fp32", "bf16", "int8"}))
       ->capture_default_str();
-  command->callback([options, &exit_code] {
-    exit_code =
-        verify(options->checkpoint, options->golden, options->dump, parse_weight_type(options->weights));
-  });
+  command->callback([options, &exit_code] { exit_code = verify(*options); });
 }
 
 }  // namespace tutti

@@ -105,9 +105,12 @@ Engine::Impl::Impl(std::shared_ptr<const ConformerCtc> model, std::unique_ptr<Op
   const auto n = static_cast<size_t>(config.max_streams);
   const auto width = static_cast<size_t>(config.max_batch_size);
   const int64_t capacity = int64_t{config.max_buffered_ms} * model->spec().fbank.sample_rate / 1000;
+  const int64_t mel = model->spec().fbank.num_mel_bins;
+  features = runner.ops().allocate(DType::f32, {config.max_streams * int64_t{geometry.window}, mel});
   streams.reserve(n);
   for (size_t i = 0; i < n; ++i) {
-    streams.emplace_back(capacity, geometry, model->spec().fbank.num_mel_bins);
+    const auto slot = static_cast<int64_t>(i);
+    streams.emplace_back(capacity, features.view().slice(slot * geometry.window, geometry.window));
     streams.back().partial.reserve(static_cast<size_t>(config.max_segment_tokens));
   }
   candidates.reserve(n);
@@ -115,6 +118,16 @@ Engine::Impl::Impl(std::shared_ptr<const ConformerCtc> model, std::unique_ptr<Op
   chunks.reserve(width);
   lanes.reserve(width);
   jobs.reserve(width);
+  const size_t rows = width * static_cast<size_t>(config.chunk_size);
+  energies = runner.ops().allocate(DType::f32, {static_cast<int64_t>(rows)});
+  energy_rows.reserve(rows);
+  results.energies.reserve(rows);
+  results.top_ids.reserve(rows * static_cast<size_t>(runner.top_k()));
+  results.top_log_probs.reserve(rows * static_cast<size_t>(runner.top_k()));
+  const size_t overlap_rows = width * static_cast<size_t>(geometry.overlap());
+  overlap_from.reserve(overlap_rows);
+  overlap_to.reserve(overlap_rows);
+  overlaps = runner.ops().allocate(DType::f32, {static_cast<int64_t>(overlap_rows), mel});
   // A stream says at most: voice events, length, partial or final, and what its commands ask for.
   const size_t told = 2 * width * (1 + max_voice_events(config.chunk_size));
   updates.resize(3 * n + told);
@@ -127,6 +140,7 @@ Engine::Impl::Impl(std::shared_ptr<const ConformerCtc> model, std::unique_ptr<Op
                      "' has no attention decoder to store keys and values of; expected '" +
                      EngineConfig{}.decoder_kv + "', or engine.decoder = 'rescore'");
   }
+  stats.device = runner.ops().device_use();
 }
 
 Stream* Engine::Impl::find(StreamKey key) {
@@ -270,6 +284,7 @@ std::span<const Update> Engine::tick() {
     e.background_pace.record(start, Clock::now());
   }
   e.report_consumed();
+  e.stats.device = e.runner.ops().device_use();
   return std::span(e.updates).first(e.update_count);
 }
 

@@ -75,6 +75,7 @@ struct EngineStats {
   double decode_seconds = 0;
   int64_t rescored_segments = 0;
   double rescore_seconds = 0;  ///< beside the above
+  DeviceUse device;            ///< since the device was opened
 };
 
 /// The history, capacity and lanes of `config`; the rest of the geometry is the model's.

@@ -29,6 +29,13 @@ struct PendingFinal {
   int64_t end_sample = 0;
 };
 
+/// What a tick reads back of its chunks, row by row as in EncoderOutput.
+struct TickResults {
+  std::vector<int32_t> top_ids;      // (rows, k)
+  std::vector<float> top_log_probs;  // (rows, k)
+  std::vector<float> energies;       // (rows): the mean of the features that a row sees first
+};
+
 /// The state of an engine and the steps of its tick: engine.cpp has its life and the commands it is given,
 /// engine_tick.cpp what a tick does, engine_segments.cpp how segments open and close and what is said of
 /// them, engine_rescoring.cpp how their hypotheses are rescored.
@@ -51,9 +58,11 @@ struct Engine::Impl {
   void make_room();
   void compute_features();
   EncoderOutput forward();
+  void read_results(const EncoderOutput& out);
   void decode(const EncoderOutput& out);
   void decode_lane(size_t lane, const EncoderOutput& out);
-  void observe_voice(int slot, const CtcFrames& best, Clock::time_point ready_at);
+  void observe_voice(int slot, const CtcFrames& best, const float* energies_of_rows,
+                     Clock::time_point ready_at);
   void voice_event(int slot, bool started, int64_t sample, Clock::time_point ready_at);
   bool end_segment_by_rule(int slot, Clock::time_point ready_at);
   void report_consumed();
@@ -71,7 +80,8 @@ struct Engine::Impl {
   void begin_segment(Stream& stream);
   void restart_positions_if(Stream& stream, int limit);
   void reset_segment(Stream& stream, int64_t sample);
-  void drop_consumed(Stream& stream, int new_rows);
+  void drop_consumed(int slot, int feature_frames);
+  void carry_overlaps();
 
   Update& next_update(Update::Kind kind, int slot);
   void fill_tokens(Update& update, std::span<const CtcToken> tokens);
@@ -85,6 +95,7 @@ struct Engine::Impl {
   int frame_length;
   Clock::duration chunk_duration;
   StreamSlotPool slots;
+  Tensor features;  // (max_streams * window, mel): each stream's window
   std::vector<Stream> streams;
   Scheduler scheduler;
   LaneLimit lane_limit;
@@ -95,6 +106,12 @@ struct Engine::Impl {
   std::vector<ReadyChunk> chunks;  // of `picked`
   std::vector<ChunkLane> lanes;
   std::vector<FbankJob> jobs;
+  Tensor energies;                   // (max_batch_size * chunk_size)
+  std::vector<int32_t> energy_rows;  // of `features`, of each row of the tick
+  TickResults results;
+  std::vector<int32_t> overlap_from;  // rows of `features` that the next windows begin with
+  std::vector<int32_t> overlap_to;
+  Tensor overlaps;              // (max_batch_size * overlap, mel), on their way
   std::vector<Update> updates;  // the first update_count are this tick's; the rest keep their memory
   size_t update_count = 0;
   std::optional<Rescorer> rescorer;

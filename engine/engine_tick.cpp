@@ -1,6 +1,6 @@
 #include <algorithm>
+#include <array>
 #include <cmath>
-#include <numeric>
 
 #include "engine/engine_impl.hpp"
 
@@ -116,7 +116,7 @@ void Engine::Impl::compute_features() {
     chunks.push_back(*ready_chunk(stream));
     jobs.push_back({.samples = stream.audio.at(stream.audio.begin()),
                     .frames = chunks.back().feature_frames - stream.carried_rows,
-                    .out = stream.features.view().f32() + stream.carried_rows * mel});
+                    .out = stream.features.f32() + stream.carried_rows * mel});
   }
   runner.ops().fbank(runner.model().fbank(), jobs);
 }
@@ -130,15 +130,39 @@ EncoderOutput Engine::Impl::forward() {
     restart_positions_if(stream, overdue);
     lanes.push_back({.id = stream.caches->id(),
                      .slot = picked[i].slot,
-                     .features = stream.features.view().f32(),
+                     .features = stream.features.f32(),
                      .feature_frames = chunks[i].feature_frames,
                      .first_position = stream.position});
   }
   return runner.forward(lanes);
 }
 
+// The one time in a tick that the host waits for the device.
+void Engine::Impl::read_results(const EncoderOutput& out) {
+  energy_rows.clear();
+  for (size_t lane = 0; lane < picked.size(); ++lane) {
+    const int32_t window = picked[lane].slot * geometry.window;
+    for (int i = 0; i < out.layout.rows(static_cast<int>(lane)); ++i) {
+      energy_rows.push_back(window + i * geometry.subsampling);
+    }
+  }
+  const TensorView means = energies.view().slice(0, out.layout.rows());
+  runner.ops().mean_of_rows(features, energy_rows, geometry.subsampling, means);
+  const auto into = [](const TensorView& from, auto& to) {
+    to.resize(static_cast<size_t>(from.shape.elements()));
+    return Reading{from, reinterpret_cast<std::byte*>(to.data())};
+  };
+  const std::array readings{into(out.top_ids, results.top_ids),
+                            into(out.top_log_probs, results.top_log_probs), into(means, results.energies)};
+  runner.ops().read(readings);
+}
+
 void Engine::Impl::decode(const EncoderOutput& out) {
+  read_results(out);
+  overlap_from.clear();
+  overlap_to.clear();
   for (size_t lane = 0; lane < picked.size(); ++lane) decode_lane(lane, out);
+  carry_overlaps();
 }
 
 void Engine::Impl::decode_lane(size_t lane, const EncoderOutput& out) {
@@ -148,10 +172,11 @@ void Engine::Impl::decode_lane(size_t lane, const EncoderOutput& out) {
   const Clock::time_point ready_at = stream.audio.arrival_of(chunk.end_sample);
   const int64_t row = out.layout.row_begin[lane];
   const int frames = out.layout.rows(static_cast<int>(lane));
+  const auto k = static_cast<int>(out.top_ids.cols());
   const CtcFrames best{.frames = frames,
-                       .k = static_cast<int>(out.top_ids.cols()),
-                       .ids = out.top_ids[row].i32(),
-                       .log_probs = out.top_log_probs[row].f32()};
+                       .k = k,
+                       .ids = results.top_ids.data() + row * k,
+                       .log_probs = results.top_log_probs.data() + row * k};
   for (int i = 0; i < frames * best.k; ++i) {
     if (std::isfinite(best.log_probs[i])) continue;
     Update& update = next_update(Update::Kind::error, slot);
@@ -164,9 +189,9 @@ void Engine::Impl::decode_lane(size_t lane, const EncoderOutput& out) {
   if (rescorer) keep_frames(stream, out.encoder_out.slice(row, frames));
   const StreamHandle decoder = stream.caches->get_decoder();
   decoder.decode_chunk(best);
-  observe_voice(slot, best, ready_at);
+  observe_voice(slot, best, results.energies.data() + row, ready_at);
   stream.position += frames;
-  drop_consumed(stream, chunk.feature_frames);
+  drop_consumed(slot, chunk.feature_frames);
 
   const std::span<const CtcToken> tokens = decoder.best();
   // A partial that its final follows at once would say nothing new.
@@ -180,31 +205,37 @@ void Engine::Impl::decode_lane(size_t lane, const EncoderOutput& out) {
   }
 }
 
-void Engine::Impl::observe_voice(int slot, const CtcFrames& best, Clock::time_point ready_at) {
+void Engine::Impl::observe_voice(int slot, const CtcFrames& best, const float* energies_of_rows,
+                                 Clock::time_point ready_at) {
   Stream& stream = streams[static_cast<size_t>(slot)];
-  const int64_t mel = runner.model().spec().fbank.num_mel_bins;
   const int blank = runner.model().spec().blank_id;
   for (int i = 0; i < best.frames; ++i) {
-    const float* const rows = stream.features.view().f32() + int64_t{i} * geometry.subsampling * mel;
-    const int64_t values = geometry.subsampling * mel;
-    const float energy = std::accumulate(rows, rows + values, 0.0F) / static_cast<float>(values);
     const float probability = std::exp(best.log_probs[int64_t{i} * best.k]);
     const bool is_blank = best.ids[int64_t{i} * best.k] == blank;
-    const auto event = stream.voice.observe(energy, is_blank ? 1 - probability : probability);
+    const auto event = stream.voice.observe(energies_of_rows[i], is_blank ? 1 - probability : probability);
     if (event)
       voice_event(slot, event->started, stream.voice_sample + event->frame * samples_per_frame, ready_at);
   }
 }
 
 // Keeps the rows that the next window overlaps and the samples that its frames start from.
-void Engine::Impl::drop_consumed(Stream& stream, int feature_frames) {
-  const int64_t mel = runner.model().spec().fbank.num_mel_bins;
+void Engine::Impl::drop_consumed(int slot, int feature_frames) {
+  Stream& stream = streams[static_cast<size_t>(slot)];
   const int64_t new_frames = feature_frames - stream.carried_rows;
   stream.audio.drop_until(stream.audio.begin() + new_frames * frame_shift);
   const int kept = feature_frames == geometry.window ? geometry.overlap() : 0;
-  float* const rows = stream.features.view().f32();
-  std::copy_n(rows + (feature_frames - kept) * mel, kept * mel, rows);
+  for (int i = 0; i < kept; ++i) {
+    overlap_from.push_back(slot * geometry.window + feature_frames - kept + i);
+    overlap_to.push_back(slot * geometry.window + i);
+  }
   stream.carried_rows = kept;
+}
+
+// The rows of all streams that drop_consumed has noted, together.
+void Engine::Impl::carry_overlaps() {
+  const TensorView rows = overlaps.view().slice(0, static_cast<int64_t>(overlap_from.size()));
+  runner.ops().index_select(features, 0, overlap_from, rows);
+  runner.ops().index_copy(rows, 0, overlap_to, features);
 }
 
 // Credit for audio that left the buffer, on the stream's last update of this tick or on one of its own.

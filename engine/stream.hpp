@@ -47,8 +47,7 @@ struct ReadyChunk {
 
 /// Everything the engine knows of one slot's stream. Reused for the slot's next stream.
 struct Stream {
-  Stream(int64_t audio_capacity, const StreamingGeometry& geometry, int num_mel_bins)
-      : audio(audio_capacity), features(host_tensor(DType::f32, {geometry.window, num_mel_bins})) {}
+  Stream(int64_t audio_capacity, const TensorView& window) : audio(audio_capacity), features(window) {}
 
   bool open = false;
   bool finishing = false;
@@ -57,7 +56,7 @@ struct Stream {
   std::optional<StreamCacheView> caches;
 
   AudioBuffer audio;
-  Tensor features;  // the next window's rows; the first `carried_rows` are the last window's overlap
+  TensorView features;  // the next window's rows; the first `carried_rows` are the last window's overlap
   int carried_rows = 0;
   CommandQueue commands;
 

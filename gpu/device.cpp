@@ -7,7 +7,8 @@
 
 #include "config/result.hpp"
 #include "gpu/cpu/cpu_ops.hpp"
-#include "gpu/plugin.hpp"
+#include "gpu/cuda/cuda_ops.hpp"
+#include "gpu/cuda/staging.hpp"
 
 namespace tutti {
 namespace {
@@ -23,13 +24,24 @@ std::optional<int> gpu_index(std::string_view device) {
   return static_cast<int>(index);
 }
 
-/// Why no model can run on a GPU here, in one sentence: the plugin offers single kernels, not every operation
-/// of Ops.
-std::string gpu_refusal() {
-  const Result<CudaPlugin> plugin = CudaPlugin::load();
-  if (!plugin) return plugin.error().message;
-  return fmt::format("the CUDA plugin computes {}, which is not all that a model needs",
-                     plugin->api().operations);
+/// The plugin, if it has that GPU.
+CudaPlugin require_gpu(const CudaLoader& load, int index) {
+  const auto refuse = [index](std::string_view why) {
+    return SetupError(fmt::format("device cuda:{} cannot be used: {}", index, why));
+  };
+  const Result<CudaPlugin> plugin = load();
+  if (!plugin) throw refuse(plugin.error().message);
+  if (index >= plugin->devices()) {
+    throw refuse(fmt::format("the NVIDIA driver has GPUs 0 to {}", plugin->devices() - 1));
+  }
+  return *plugin;
+}
+
+cuda::MatrixType matrix_type(WeightType weights) {
+  if (weights == WeightType::fp32) return cuda::MatrixType::f32;
+  if (weights == WeightType::bf16) return cuda::MatrixType::bf16;
+  throw SetupError(fmt::format("weights {} cannot be held on a GPU: fp32 and bf16 are accepted",
+                               weight_type_name(weights)));
 }
 
 std::vector<Device> cpu_devices(int owners) {
@@ -44,14 +56,20 @@ std::string to_string(const Device& device) {
   return fmt::format("{}:{}", device.kind == Device::Kind::cpu ? "cpu" : "cuda", device.index);
 }
 
-std::vector<Device> select_devices(std::string_view device, int cpu_owners, std::string& note) {
+Result<CudaPlugin> load_cuda() { return CudaPlugin::load(); }
+
+std::vector<Device> select_devices(std::string_view device, int cpu_owners, std::string& note,
+                                   const CudaLoader& load) {
   if (device == "cpu") return cpu_devices(cpu_owners);
   if (device == "auto") {
-    note = fmt::format("running on the CPU: {}", gpu_refusal());
+    const Result<CudaPlugin> plugin = load();
+    if (plugin) return {{Device::Kind::cuda, 0}};
+    note = fmt::format("running on the CPU: {}", plugin.error().message);
     return cpu_devices(cpu_owners);
   }
-  if (gpu_index(device)) {
-    throw SetupError(fmt::format("device {} cannot be used: {}", device, gpu_refusal()));
+  if (const std::optional<int> index = gpu_index(device)) {
+    static_cast<void>(require_gpu(load, *index));
+    return {{Device::Kind::cuda, *index}};
   }
   throw SetupError(fmt::format(
       "device \"{}\" is not known: cpu, cuda:N (the GPU with that number) and auto are accepted", device));
@@ -59,7 +77,15 @@ std::vector<Device> select_devices(std::string_view device, int cpu_owners, std:
 
 std::unique_ptr<Ops> open_device(const Device& device, WeightType weights) {
   if (device.kind == Device::Kind::cpu) return make_cpu_ops(cpu::GemmChoice::automatic, weights);
-  throw SetupError(fmt::format("device {} cannot be used: {}", to_string(device), gpu_refusal()));
+  return make_cuda_ops(require_gpu(load_cuda, device.index).api(), device.index, matrix_type(weights));
+}
+
+int64_t free_device_memory(const Device& gpu) {
+  const CudaPlugin plugin = require_gpu(load_cuda, gpu.index);
+  size_t free = 0;
+  size_t total = 0;
+  cuda::check(plugin.api(), plugin.api().memory(gpu.index, &free, &total), "tell its memory");
+  return static_cast<int64_t>(free);
 }
 
 }  // namespace tutti

@@ -1,11 +1,15 @@
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "config/result.hpp"
 #include "gpu/ops.hpp"
+#include "gpu/plugin.hpp"
 #include "gpu/weight_type.hpp"
 
 namespace tutti {
@@ -20,13 +24,21 @@ struct Device {
 /// "cpu:0", "cuda:1".
 [[nodiscard]] std::string to_string(const Device& device);
 
-/// The devices that the configuration's `device` names: "cpu" (`cpu_owners` of them), "cuda:N", or "auto" (a
-/// GPU that can run the model when there is one, else the CPU). `note` receives one line for the log when a
-/// GPU was looked for and not taken. Throws SetupError when an explicitly named GPU cannot be used.
-[[nodiscard]] std::vector<Device> select_devices(std::string_view device, int cpu_owners, std::string& note);
+/// How the CUDA backend is found: CudaPlugin::load.
+using CudaLoader = std::function<Result<CudaPlugin>()>;
+[[nodiscard]] Result<CudaPlugin> load_cuda();
+
+/// The devices that the configuration's `device` names: "cpu" (`cpu_owners` of them), "cuda:N", or "auto"
+/// (the first GPU when there is one, else the CPU). `note` receives one line for the log when a GPU was
+/// looked for and not found. Throws SetupError when an explicitly named GPU cannot be used.
+[[nodiscard]] std::vector<Device> select_devices(std::string_view device, int cpu_owners, std::string& note,
+                                                 const CudaLoader& load = load_cuda);
 
 /// What is packed there is stored as `weights`; every Ops of a kind of device computes with it. Throws
 /// SetupError when the device cannot be opened.
 [[nodiscard]] std::unique_ptr<Ops> open_device(const Device& device, WeightType weights = WeightType::fp32);
+
+/// Bytes of a GPU's memory that are free. Throws as open_device.
+[[nodiscard]] int64_t free_device_memory(const Device& gpu);
 
 }  // namespace tutti

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <algorithm>
 #include <bit>
 #include <cstdint>
 
@@ -8,7 +7,8 @@ namespace tutti {
 
 // float8 e4m3 ("e4m3fn" of Micikevicius et al., "FP8 formats for deep learning", and of ONNX): a sign, 4 bits
 // of exponent with bias 7, 3 bits of mantissa, no infinity, and one NaN of each sign, 0x7F and 0xFF. It holds
-// multiples of 2^-9 below 2^-6, and then up to 448 four significant binary digits.
+// multiples of 2^-9 below 2^-6, and then up to 448 four significant binary digits. The functions are
+// constexpr and refer to no constant, so that CUDA kernels call them too.
 
 inline constexpr float float8_e4m3_max = 448.0F;
 
@@ -27,12 +27,12 @@ inline constexpr uint32_t above_largest_mantissa = (uint32_t{1} << 21) - 1;
 }  // namespace float8_bits
 
 /// The nearest float8, halves to even. Values beyond the range become +-448, infinities too; a NaN stays one.
-[[nodiscard]] inline uint8_t to_float8_e4m3(float value) {
+[[nodiscard]] constexpr uint8_t to_float8_e4m3(float value) {
   const auto bits = std::bit_cast<uint32_t>(value);
   const uint32_t sign = (bits >> 24) & 0x80;
   const uint32_t magnitude = bits & 0x7FFFFFFF;
   if (magnitude > float8_bits::infinity) return static_cast<uint8_t>(sign | 0x7F);
-  const uint32_t bounded = std::min(magnitude, float8_bits::largest);
+  const uint32_t bounded = magnitude < float8_bits::largest ? magnitude : float8_bits::largest;
   if (bounded < float8_bits::least_normal) {
     const float rounded = std::bit_cast<float>(bounded) + float8_bits::subnormal_rounder;
     return static_cast<uint8_t>(
@@ -45,7 +45,7 @@ inline constexpr uint32_t above_largest_mantissa = (uint32_t{1} << 21) - 1;
 }
 
 /// Exact.
-[[nodiscard]] inline float from_float8_e4m3(uint8_t code) {
+[[nodiscard]] constexpr float from_float8_e4m3(uint8_t code) {
   const uint32_t sign = static_cast<uint32_t>(code & 0x80) << 24;
   const uint32_t magnitude = code & 0x7F;
   if (magnitude == 0x7F) return std::bit_cast<float>(sign | 0x7FC00000);
@@ -57,10 +57,10 @@ inline constexpr uint32_t above_largest_mantissa = (uint32_t{1} << 21) - 1;
 
 /// The least power of two, and at least 2^-126, that brings `amax` inside +-448 when divided by it.
 /// An infinity or a NaN takes a finite scale too: it shows in the code.
-[[nodiscard]] inline float float8_e4m3_scale(float amax) {
+[[nodiscard]] constexpr float float8_e4m3_scale(float amax) {
   const uint32_t magnitude = std::bit_cast<uint32_t>(amax) & 0x7FFFFFFF;
   const uint32_t exponent = (magnitude + float8_bits::above_largest_mantissa) >> 23;
-  return std::bit_cast<float>((std::max(exponent, uint32_t{9}) - 8) << 23);
+  return std::bit_cast<float>((exponent < 9 ? 1 : exponent - 8) << 23);
 }
 
 }  // namespace tutti

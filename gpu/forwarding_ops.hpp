@@ -17,8 +17,9 @@ class ForwardingOps : public Ops {
   std::string_view description() const override { return inner_->description(); }
   Tensor allocate(DType dtype, const Shape& shape) override { return inner_->allocate(dtype, shape); }
   Tensor upload(const TensorView& host) override { return inner_->upload(host); }
-  void download(const TensorView& device, std::span<float> host) override { inner_->download(device, host); }
-  void reserve(int lanes, int rows) override { inner_->reserve(lanes, rows); }
+  void read(std::span<const Reading> readings) override { inner_->read(readings); }
+  void reserve(int lanes, int rows, int64_t samples) override { inner_->reserve(lanes, rows, samples); }
+  DeviceUse device_use() const override { return inner_->device_use(); }
   std::shared_ptr<const PackedLinear> pack_linear(const TensorView& weight, const TensorView& bias) override {
     return inner_->pack_linear(weight, bias);
   }
@@ -26,8 +27,15 @@ class ForwardingOps : public Ops {
                                                             int num_mel_bins) override {
     return inner_->pack_subsampling(weights, num_mel_bins);
   }
-  void fbank(const FbankTables& tables, std::span<const FbankJob> jobs) override {
+  std::shared_ptr<const PackedFbank> pack_fbank(const FbankTables& tables) override {
+    return inner_->pack_fbank(tables);
+  }
+  void fbank(const PackedFbank& tables, std::span<const FbankJob> jobs) override {
     inner_->fbank(tables, jobs);
+  }
+  void mean_of_rows(const TensorView& x, std::span<const int32_t> rows, int group,
+                    const TensorView& means) override {
+    inner_->mean_of_rows(x, rows, group, means);
   }
   void cmvn(const BatchLayout& layout, std::span<const float* const> features, const TensorView& mean,
             const TensorView& istd, const TensorView& out) override {

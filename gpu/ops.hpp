@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cassert>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -34,6 +35,12 @@ class PackedLinear {
 class PackedSubsampling {
  public:
   virtual ~PackedSubsampling() = default;
+};
+
+/// A filter bank's tables in the layout the backend's kernel reads. Immutable, shared like PackedLinear.
+class PackedFbank {
+ public:
+  virtual ~PackedFbank() = default;
 };
 
 /// As the checkpoint stores them (host, f32).
@@ -108,9 +115,21 @@ struct DecoderKv {
 
 /// Frames of features to compute for one stream.
 struct FbankJob {
-  const float* samples;  ///< (frames-1)*shift + length samples in [-1, 1)
+  const float* samples;  ///< (frames-1)*shift + length samples in [-1, 1), in host memory
   int frames;
   float* out;  ///< frames x num_mel_bins
+};
+
+/// A tensor to be read, and as many bytes of host memory for it.
+struct Reading {
+  TensorView from;
+  std::byte* to;
+};
+
+/// What an Ops has asked of its device so far.
+struct DeviceUse {
+  int64_t waits = 0;        ///< times that the host waited for the device
+  int64_t allocations = 0;  ///< of device memory or pinned memory
 };
 
 /// The fused operations a streaming encoder is written against. An Ops belongs to one owner thread and holds
@@ -131,20 +150,35 @@ class Ops {
   [[nodiscard]] virtual Tensor allocate(DType dtype, const Shape& shape) = 0;
   /// Copies a host f32 tensor to the device.
   [[nodiscard]] virtual Tensor upload(const TensorView& host) = 0;
-  /// Copies device rows to host f32 memory.
-  virtual void download(const TensorView& device, std::span<float> host) = 0;
+  /// Copies tensors to host memory, all with one wait for what was queued before as far as there is memory to
+  /// copy through.
+  virtual void read(std::span<const Reading> readings) = 0;
+  /// Copies one f32 tensor to host memory.
+  void download(const TensorView& device, std::span<float> host) {
+    assert(host.size_bytes() == device.bytes());
+    const Reading reading{device, reinterpret_cast<std::byte*>(host.data())};
+    read({&reading, 1});
+  }
 
-  /// Prepares scratch for batches of at most `rows` packed encoder rows in `lanes` lanes.
-  virtual void reserve(int lanes, int rows) = 0;
+  /// Prepares scratch for batches of at most `rows` packed encoder rows in `lanes` lanes, of `samples`
+  /// samples in all.
+  virtual void reserve(int lanes, int rows, int64_t samples) = 0;
+  /// All 0 where there is nothing to wait for.
+  [[nodiscard]] virtual DeviceUse device_use() const { return {}; }
 
   /// `weight` (out, in) and `bias` (out, or empty) are host f32.
   [[nodiscard]] virtual std::shared_ptr<const PackedLinear> pack_linear(const TensorView& weight,
                                                                         const TensorView& bias) = 0;
   [[nodiscard]] virtual std::shared_ptr<const PackedSubsampling> pack_subsampling(
       const SubsamplingWeights& weights, int num_mel_bins) = 0;
+  [[nodiscard]] virtual std::shared_ptr<const PackedFbank> pack_fbank(const FbankTables& tables) = 0;
 
   /// out (frames, mel) of every job. Kaldi's log-mel filter bank; see audio/fbank.hpp.
-  virtual void fbank(const FbankTables& tables, std::span<const FbankJob> jobs) = 0;
+  virtual void fbank(const PackedFbank& tables, std::span<const FbankJob> jobs) = 0;
+
+  /// means[i] = the mean of all values of the `group` rows of x (.., cols) from row rows[i] on.
+  virtual void mean_of_rows(const TensorView& x, std::span<const int32_t> rows, int group,
+                            const TensorView& means) = 0;
 
   /// Packs the lanes' feature windows and normalises them: out = (x - mean) * istd.
   /// `layout` counts feature rows; features[lane] is rows(lane) x mel, contiguous.

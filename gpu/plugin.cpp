@@ -55,7 +55,7 @@ Result<CudaPlugin> CudaPlugin::load(const std::string& path) {
   std::array<char, 256> reason{};
   const int devices = api->device_count(reason.data(), reason.size());
   if (devices < 1) return fail("cuda_unavailable", fmt::format("no CUDA GPU: {}", reason.data()));
-  return CudaPlugin(api, devices);
+  return CudaPlugin(*api, devices);
 }
 
 }  // namespace tutti

@@ -16,13 +16,14 @@ class CudaPlugin {
   /// program); "cuda_unavailable" (no driver, a driver too old, no GPU).
   [[nodiscard]] static Result<CudaPlugin> load(const std::string& path = {});
 
+  /// `api` has `devices` GPUs.
+  CudaPlugin(const cuda::PluginApi& api, int devices) : api_(&api), devices_(devices) {}
+
   [[nodiscard]] const cuda::PluginApi& api() const { return *api_; }
   /// GPUs, at least 1.
   [[nodiscard]] int devices() const { return devices_; }
 
  private:
-  CudaPlugin(const cuda::PluginApi* api, int devices) : api_(api), devices_(devices) {}
-
   const cuda::PluginApi* api_;
   int devices_;
 };

@@ -53,7 +53,7 @@ AttentionDecoder::AttentionDecoder(WeightMap& weights, Ops& ops, const Conformer
 DecoderWorkspace AttentionDecoder::make_workspace(Ops& ops, int rows) const {
   DecoderWorkspace ws;
   ws.rows = rows;
-  ops.reserve(rows, rows);
+  ops.reserve(rows, rows, 0);
   ws.x = ops.allocate(DType::f32, {rows, width_});
   ws.normed = ops.allocate(DType::f32, {rows, width_});
   ws.qkv = ops.allocate(DType::f32, {rows, 3 * width_});

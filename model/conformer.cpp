@@ -123,7 +123,7 @@ class EncoderLoader : public LayerLoader {
 
   void apply_in_slices(const PackedLinear& linear, const TensorView& x, const TensorView& y) {
     constexpr int64_t slice_rows = 64;
-    ops().reserve(1, slice_rows);
+    ops().reserve(1, slice_rows, 0);
     for (int64_t begin = 0; begin < x.rows(); begin += slice_rows) {
       const int64_t rows = std::min(slice_rows, x.rows() - begin);
       ops().linear(linear, x.slice(begin, rows), {}, y.slice(begin, rows));
@@ -145,7 +145,7 @@ struct ConformerCtc::Impl {
   std::string name;
   ConformerSpec spec;
   TokenTable tokens;
-  FbankTables fbank;
+  std::shared_ptr<const PackedFbank> fbank;
   int max_positions;
   Tensor cmvn_mean;
   Tensor cmvn_istd;
@@ -161,7 +161,7 @@ ConformerCtc::Impl::Impl(Checkpoint checkpoint, Ops& ops, int max_positions_, in
     : name(std::move(checkpoint.name)),
       spec(checkpoint.spec),
       tokens(std::move(checkpoint.units)),
-      fbank(spec.fbank),
+      fbank(ops.pack_fbank(FbankTables(spec.fbank))),
       max_positions(max_positions_) {
   WeightMap& weights = checkpoint.weights;
   EncoderLoader load(weights, ops, spec);
@@ -348,7 +348,7 @@ ConformerCtc::~ConformerCtc() = default;
 const std::string& ConformerCtc::name() const { return impl_->name; }
 const ConformerSpec& ConformerCtc::spec() const { return impl_->spec; }
 const TokenTable& ConformerCtc::tokens() const { return impl_->tokens; }
-const FbankTables& ConformerCtc::fbank() const { return impl_->fbank; }
+const PackedFbank& ConformerCtc::fbank() const { return *impl_->fbank; }
 int ConformerCtc::max_positions() const { return impl_->max_positions; }
 const AttentionDecoders* ConformerCtc::decoders() const { return impl_->decoders.get(); }
 const std::vector<std::string>& ConformerCtc::unused_weights() const { return impl_->unused; }
@@ -378,7 +378,9 @@ EncoderWorkspace ConformerCtc::make_workspace(Ops& ops, int chunk_size, int lane
   const int64_t rows = int64_t{lanes} * chunk_size;
   const int64_t extended = rows + int64_t{lanes} * (s.cnn_module_kernel - 1);
   const int64_t d = s.output_size;
-  ops.reserve(lanes, static_cast<int>(extended));
+  const int64_t samples =
+      int64_t{geometry(chunk_size).window - 1} * s.fbank.frame_shift() + s.fbank.frame_length();
+  ops.reserve(lanes, static_cast<int>(extended), lanes * samples);
   EncoderWorkspace ws;
   ws.lanes = lanes;
   ws.rows = static_cast<int>(rows);

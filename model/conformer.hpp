@@ -53,7 +53,7 @@ class ConformerCtc {
   [[nodiscard]] const std::string& name() const;
   [[nodiscard]] const ConformerSpec& spec() const;
   [[nodiscard]] const TokenTable& tokens() const;
-  [[nodiscard]] const FbankTables& fbank() const;
+  [[nodiscard]] const PackedFbank& fbank() const;
   [[nodiscard]] static StreamingGeometry geometry(int chunk_size);
   [[nodiscard]] int max_positions() const;
   /// Null unless they were asked for.

@@ -37,14 +37,13 @@ class CpuOps final : public Ops {
     return host_tensor(host.shape, {host.f32(), static_cast<size_t>(host.shape.elements())});
   }
 
-  void download(const TensorView& device, std::span<float> host) override {
-    assert(static_cast<int64_t>(host.size()) == device.shape.elements());
-    std::copy_n(device.f32(), host.size(), host.data());
+  void read(std::span<const Reading> readings) override {
+    for (const Reading& reading : readings) std::copy_n(reading.from.data, reading.from.bytes(), reading.to);
   }
 
   /// Nothing to do: kernels take rows in blocks, so that the scratch of a core does not depend on their
   /// number.
-  void reserve(int /*lanes*/, int /*rows*/) override {}
+  void reserve(int /*lanes*/, int /*rows*/, int64_t /*samples*/) override {}
 
   [[nodiscard]] std::shared_ptr<const PackedLinear> pack_linear(const TensorView& weight,
                                                                 const TensorView& bias) override {
@@ -56,9 +55,18 @@ class CpuOps final : public Ops {
     return cpu::pack_subsampling(packer_, weights, num_mel_bins);
   }
 
-  void fbank(const FbankTables& tables, std::span<const FbankJob> jobs) override {
-    if (!fbank_plan_.fits(tables)) fbank_plan_ = cpu::FbankPlan(tables);
-    cpu::fbank(tables, jobs, fbank_plan_);
+  [[nodiscard]] std::shared_ptr<const PackedFbank> pack_fbank(const FbankTables& tables) override {
+    return std::make_shared<cpu::FbankPlan>(tables);
+  }
+
+  void fbank(const PackedFbank& tables, std::span<const FbankJob> jobs) override {
+    const auto& plan = static_cast<const cpu::FbankPlan&>(tables);
+    cpu::fbank(plan, jobs, scratch(plan.scratch_floats()));
+  }
+
+  void mean_of_rows(const TensorView& x, std::span<const int32_t> rows, int group,
+                    const TensorView& means) override {
+    cpu::mean_of_rows(x, rows, group, means);
   }
 
   void cmvn(const BatchLayout& layout, std::span<const float* const> features, const TensorView& mean,
@@ -166,7 +174,6 @@ class CpuOps final : public Ops {
   cpu::GemmScratch gemm_;
   cpu::SubsamplingScratch activations_;
   cpu::AlignedBuffer scratch_{size_t{1} << 18};
-  cpu::FbankPlan fbank_plan_;
 };
 
 }  // namespace

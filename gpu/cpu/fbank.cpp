@@ -8,6 +8,7 @@
 #include <numbers>
 
 #include "gpu/cpu/targets.hpp"
+#include "gpu/digit_reversed.hpp"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "gpu/cpu/fbank.cpp"
@@ -104,7 +105,8 @@ HWY_INLINE void butterfly(float* z, size_t step, const float* roots, size_t turn
   store(turn_by == 0 ? y3 : mul(y3, roots + 6 * turn_by), z + 3 * step);
 }
 
-/// In-place complex transform of `points` rows of lanes; frequency k ends at order[k] (see digit_reversed).
+/// In-place complex transform of `points` rows of lanes; frequency k ends at order[k] (see
+/// digit_reversed.hpp).
 void transform(const FbankPlan& plan, float* z) {
   constexpr size_t row = 2 * vector_lanes;
   const auto points = static_cast<size_t>(plan.points());
@@ -163,14 +165,13 @@ void log_mel(const FbankTables& tables, const float* power, const FbankLane* lan
 
 size_t group_size() { return vector_lanes; }
 
-void fbank_group(const FbankTables& tables, const FbankLane* lanes, size_t frames, FbankPlan& plan) {
+void fbank_group(const FbankPlan& plan, const FbankLane* lanes, size_t frames, float* x) {
   const auto size = static_cast<size_t>(2 * plan.points());
-  float* const x = plan.scratch();
   float* const power = x + size * max_frames;
-  load_frames(tables, lanes, size, x);
+  load_frames(plan.tables(), lanes, size, x);
   transform(plan, x);
   power_spectrum(plan, x, power);
-  log_mel(tables, power, lanes, frames);
+  log_mel(plan.tables(), power, lanes, frames);
 }
 
 }  // namespace
@@ -179,24 +180,10 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace tutti::cpu {
-namespace {
-
-/// Where the in-place transform leaves frequency k: its base-4 digits reversed, with a last base-2 digit when
-/// the number of points is not a power of four.
-int32_t digit_reversed(int k, int points) {
-  int at = 0;
-  int block = points;
-  for (; block >= 4; block /= 4, k /= 4) at += (k % 4) * (block / 4);
-  if (block == 2) at += k % 2;
-  return at;
-}
-
-}  // namespace
-
 HWY_EXPORT(fbank_group);
 HWY_EXPORT(group_size);
 
-FbankPlan::FbankPlan(const FbankTables& tables) : points_(tables.options.fft_size() / 2) {
+FbankPlan::FbankPlan(const FbankTables& tables) : tables_(tables), points_(tables.options.fft_size() / 2) {
   const int size = 2 * points_;
   for (int k = 0; k < size; ++k) {
     const double angle = -2.0 * std::numbers::pi * k / size;
@@ -204,21 +191,21 @@ FbankPlan::FbankPlan(const FbankTables& tables) : points_(tables.options.fft_siz
     roots_.push_back(static_cast<float>(std::sin(angle)));
   }
   for (int k = 0; k < points_; ++k) order_.push_back(digit_reversed(k, points_));
-  scratch_.resize(max_frames * static_cast<size_t>(size + points_ + 1));
 }
 
-bool FbankPlan::fits(const FbankTables& tables) const { return 2 * points_ == tables.options.fft_size(); }
+size_t FbankPlan::scratch_floats() const { return max_frames * static_cast<size_t>(3 * points_ + 1); }
 
-void fbank(const FbankTables& tables, std::span<const FbankJob> jobs, FbankPlan& plan) {
-  assert(plan.fits(tables));
-  const auto shift = static_cast<size_t>(tables.options.frame_shift());
-  const auto mel = static_cast<size_t>(tables.options.num_mel_bins);
+void fbank(const FbankPlan& plan, std::span<const FbankJob> jobs, std::span<float> scratch) {
+  assert(scratch.size() >= plan.scratch_floats());
+  const FbankOptions& options = plan.tables().options;
+  const auto shift = static_cast<size_t>(options.frame_shift());
+  const auto mel = static_cast<size_t>(options.num_mel_bins);
   const size_t width = HWY_DYNAMIC_DISPATCH(group_size)();
   std::array<FbankLane, max_frames> lanes{};
   size_t filled = 0;
   const auto flush = [&] {
     std::fill(lanes.begin() + static_cast<std::ptrdiff_t>(filled), lanes.end(), lanes[filled - 1]);
-    HWY_DYNAMIC_DISPATCH(fbank_group)(tables, lanes.data(), filled, plan);
+    HWY_DYNAMIC_DISPATCH(fbank_group)(plan, lanes.data(), filled, scratch.data());
     filled = 0;
   };
   for (const FbankJob& job : jobs) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -8,32 +9,29 @@
 
 namespace tutti::cpu {
 
-/// What the filter bank's FFT needs for one FFT size: roots of unity, the order in which its result lies, and
-/// working memory. Belongs to one thread; construction is the only part that allocates.
-class FbankPlan {
+/// A filter bank's tables with what its FFT needs: roots of unity, and the order in which its result lies.
+class FbankPlan final : public PackedFbank {
  public:
-  FbankPlan() = default;
   explicit FbankPlan(const FbankTables& tables);
-  /// True when the plan was made for tables of this FFT size.
-  [[nodiscard]] bool fits(const FbankTables& tables) const;
 
+  [[nodiscard]] const FbankTables& tables() const { return tables_; }
   /// Half the FFT size: a real transform is a complex one of half the length.
   [[nodiscard]] int points() const { return points_; }
   /// cos and sin of -2 pi k / (2 points), k < 2 points, interleaved.
   [[nodiscard]] const float* roots() const { return roots_.data(); }
   /// Where the in-place transform leaves frequency k, k < points.
   [[nodiscard]] const int32_t* order() const { return order_.data(); }
-  [[nodiscard]] float* scratch() { return scratch_.data(); }
+  /// Working memory of `fbank`.
+  [[nodiscard]] size_t scratch_floats() const;
 
  private:
-  int points_ = 0;
+  FbankTables tables_;
+  int points_;
   std::vector<float> roots_;
   std::vector<int32_t> order_;
-  std::vector<float> scratch_;
 };
 
 /// Ops::fbank. One vector lane computes one frame, so a frame's result does not depend on its company.
-/// `plan` must fit `tables`.
-void fbank(const FbankTables& tables, std::span<const FbankJob> jobs, FbankPlan& plan);
+void fbank(const FbankPlan& plan, std::span<const FbankJob> jobs, std::span<float> scratch);
 
 }  // namespace tutti::cpu

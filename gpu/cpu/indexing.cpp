@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <numeric>
 
 namespace tutti::cpu {
 
@@ -74,6 +75,15 @@ void index_fill(const TensorView& tensor, int axis, std::span<const int32_t> ind
         std::fill_n(entry, entries.inner_bytes(), std::byte{});
       }
     }
+  }
+}
+
+void mean_of_rows(const TensorView& x, std::span<const int32_t> rows, int group, const TensorView& means) {
+  assert(means.shape.elements() == static_cast<int64_t>(rows.size()));
+  const int64_t count = group * x.cols();
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const float* const values = x[rows[i]].f32();
+    means.f32()[i] = std::accumulate(values, values + count, 0.0F) / static_cast<float>(count);
   }
 }
 

@@ -14,4 +14,7 @@ void index_copy(const TensorView& values, int axis, std::span<const int32_t> ind
                 const TensorView& tensor);
 void index_fill(const TensorView& tensor, int axis, std::span<const int32_t> indices, double value);
 
+/// Ops::mean_of_rows.
+void mean_of_rows(const TensorView& x, std::span<const int32_t> rows, int group, const TensorView& means);
+
 }  // namespace tutti::cpu

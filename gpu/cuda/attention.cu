@@ -1,4 +1,5 @@
 #include "gpu/cuda/reduce.cuh"
+#include "gpu/cuda/spread.cuh"
 
 namespace tutti::cuda {
 namespace {
@@ -17,24 +18,8 @@ __global__ void append_rows(AttentionCall call) {
   }
 }
 
-/// A vector of head_dim values, spread over a warp.
-struct Spread {
-  float values[max_attention_head_dim / warp_threads];
-};
-
-/// Calls `step(value, dimension)` for those values of a Spread that this thread holds.
-template <class Step>
-__device__ void for_each_dimension(Spread& spread, int head_dim, Step step) {
-#pragma unroll
-  for (int i = 0; i < max_attention_head_dim / warp_threads; ++i) {
-    const int c = i * warp_threads + static_cast<int>(threadIdx.x);
-    if (c < head_dim) step(spread.values[i], c);
-  }
-}
-
 // One warp a row and head; the keys come one after another from the lane's first, so that a row does not
-// depend on its company. The softmax's maximum so far is carried along, and what was summed shrinks when it
-// grows.
+// depend on its company.
 __global__ void attend_rows(AttentionCall call) {
   const int64_t row = static_cast<int64_t>(blockIdx.x) * warps + threadIdx.y;
   if (row >= call.rows) return;
@@ -51,8 +36,7 @@ __global__ void attend_rows(AttentionCall call) {
   for_each_dimension(content, dim, [&](float& x, int c) { x = query[c] + call.bias_u[column + c]; });
   for_each_dimension(position, dim, [&](float& x, int c) { x = query[c] + call.bias_v[column + c]; });
   for_each_dimension(sums, dim, [&](float& x, int) { x = 0.0F; });
-  float maximum = 0.0F;
-  float normalizer = 0.0F;
+  RunningSoftmax softmax;
   for (int key = 0; key < lane.keys; ++key) {
     const int logical = lane.cache_begin + key;
     const int32_t block = call.block_table[lane.table + logical / call.block_size];
@@ -63,17 +47,11 @@ __global__ void attend_rows(AttentionCall call) {
     float part = 0.0F;
     for_each_dimension(content, dim, [&](float& x, int c) { part = multiply_add(x, k[c], part); });
     for_each_dimension(position, dim, [&](float& x, int c) { part = multiply_add(x, p[c], part); });
-    const float score = warp_reduce(part, Add()) * scale;
-    // Not a comparison with the larger one, so that a NaN stays.
-    const float larger = key == 0 || !(score <= maximum) ? score : maximum;
-    const float shrink = key == 0 ? 0.0F : expf(maximum - larger);
-    const float weight = expf(score - larger);
-    maximum = larger;
-    normalizer = multiply_add(normalizer, shrink, weight);
+    const auto [shrink, weight] = softmax.add(warp_reduce(part, Add()) * scale);
     for_each_dimension(sums, dim, [&](float& x, int c) { x = multiply_add(weight, v[c], x * shrink); });
   }
   float* const out = call.out + row * width + column;
-  for_each_dimension(sums, dim, [&](float& x, int c) { out[c] = x / normalizer; });
+  for_each_dimension(sums, dim, [&](float& x, int c) { out[c] = x / softmax.normalizer; });
 }
 
 }  // namespace

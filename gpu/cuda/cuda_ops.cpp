@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "gpu/cuda/batch_arrays.hpp"
 #include "gpu/cuda/packed.hpp"
 #include "gpu/cuda/staging.hpp"
 
@@ -16,12 +17,10 @@ namespace {
 
 /// Enough for the index arrays of a tick of any usual size.
 constexpr size_t staging_bytes = size_t{4} << 20;
-/// Of a download, what is copied between two waits.
-constexpr size_t download_piece = size_t{1} << 20;
-
-[[noreturn]] void not_offered(const char* operation) {
-  throw std::logic_error(fmt::format("the CUDA backend does not compute {}", operation));
-}
+/// Of what is read, the largest piece that is copied at once.
+constexpr size_t read_piece = size_t{1} << 20;
+/// Scratch of the first convolution: 25 lanes' of a model of width 256.
+constexpr int64_t conv1_floats = int64_t{8} << 20;
 
 cuda::IndexedAxis indexed(const TensorView& tensor, int axis) {
   cuda::IndexedAxis view{1, tensor.shape[axis], 1, static_cast<int32_t>(size_of(tensor.dtype))};
@@ -32,11 +31,12 @@ cuda::IndexedAxis indexed(const TensorView& tensor, int axis) {
 
 class CudaOps final : public Ops {
  public:
-  CudaOps(const cuda::PluginApi& api, int device)
+  CudaOps(const cuda::PluginApi& api, int device, cuda::MatrixType type)
       : api_(api),
         device_(device),
+        type_(type),
         staging_(api, device, staging_bytes),
-        description_(fmt::format("cuda:{} (fp32)", device)) {}
+        description_(fmt::format("cuda:{} ({})", device, type == cuda::MatrixType::bf16 ? "bf16" : "fp32")) {}
 
   [[nodiscard]] std::string_view description() const override { return description_; }
 
@@ -44,6 +44,7 @@ class CudaOps final : public Ops {
     std::byte* memory = nullptr;
     const size_t bytes = static_cast<size_t>(shape.elements()) * size_of(dtype);
     check(api_.allocate(device_, bytes, &memory), "allocate memory");
+    staging_.count_allocation();
     return {memory, api_.release, dtype, shape};
   }
 
@@ -54,39 +55,76 @@ class CudaOps final : public Ops {
     return tensor;
   }
 
-  void download(const TensorView& device, std::span<float> host) override {
-    assert(static_cast<int64_t>(host.size()) == device.shape.elements());
-    auto* to = reinterpret_cast<std::byte*>(host.data());
-    for (size_t done = 0; done < device.bytes(); done += download_piece) {
-      const size_t bytes = std::min(download_piece, device.bytes() - done);
-      std::byte* const here = staging_.place(bytes).host;
-      staging_.copy(here, device.data + done, bytes);
-      staging_.wait();
-      std::copy_n(here, bytes, to + done);
+  void read(std::span<const Reading> readings) override {
+    for (const Reading& reading : readings) {
+      for (size_t done = 0; done < reading.from.bytes(); done += read_piece) {
+        const size_t bytes = std::min(read_piece, reading.from.bytes() - done);
+        if (!staging_.fits(bytes)) finish_reading();
+        std::byte* const here = staging_.place(bytes).host;
+        staging_.copy(here, reading.from.data + done, bytes);
+        arriving_.push_back({here, bytes, reading.to + done});
+      }
     }
+    finish_reading();
   }
 
-  void reserve(int lanes, int rows) override {
-    tiles_.reserve(static_cast<size_t>(lanes + rows / cuda::conv_tile_rows));
-    feature_row_.reserve(static_cast<size_t>(lanes + 2 * rows));
-    for (std::vector<int32_t>* of_rows : {&frame_begin_, &row_lane_, &row_frame_}) {
-      of_rows->reserve(static_cast<size_t>(rows));
-    }
-    lanes_.reserve(static_cast<size_t>(lanes));
+  void reserve(int lanes, int rows, int64_t samples) override {
+    arrays_.reserve(lanes, rows);
+    streams_.reserve(static_cast<size_t>(lanes));
+    if (samples == 0) return;
+    staging_.reserve(staging_bytes + static_cast<size_t>(samples) * sizeof(float));
+    floats(conv1_, conv1_floats);
+    floats(conv2_, conv1_floats / 4);
   }
+
+  [[nodiscard]] DeviceUse device_use() const override { return staging_.use(); }
 
   [[nodiscard]] std::shared_ptr<const PackedLinear> pack_linear(const TensorView& weight,
                                                                 const TensorView& bias) override {
-    return std::make_shared<cuda::CudaLinear>(*this, weight, bias);
+    return std::make_shared<cuda::CudaLinear>(*this, type_, weight, bias);
   }
 
   [[nodiscard]] std::shared_ptr<const PackedSubsampling> pack_subsampling(const SubsamplingWeights& weights,
                                                                           int num_mel_bins) override {
-    return std::make_shared<cuda::CudaSubsampling>(*this, weights, num_mel_bins);
+    return std::make_shared<cuda::CudaSubsampling>(*this, type_, weights, num_mel_bins);
   }
 
-  void fbank(const FbankTables& /*tables*/, std::span<const FbankJob> /*jobs*/) override {
-    not_offered("fbank");
+  [[nodiscard]] std::shared_ptr<const PackedFbank> pack_fbank(const FbankTables& tables) override {
+    return std::make_shared<cuda::CudaFbank>(*this, tables);
+  }
+
+  void fbank(const PackedFbank& tables, std::span<const FbankJob> jobs) override {
+    const auto& packed = static_cast<const cuda::CudaFbank&>(tables);
+    size_t samples = 0;
+    for (const FbankJob& job : jobs) samples += packed.samples(job.frames);
+    // The samples, and behind them what says whose they are, in one place: a second one may take the first's.
+    const size_t sample_bytes = samples * sizeof(float);
+    const cuda::Staging::Place at = staging_.place(sample_bytes + jobs.size() * sizeof(cuda::FbankStream));
+    streams_.clear();
+    int32_t frames = 0;
+    for (size_t done = 0; const FbankJob& job : jobs) {
+      if (job.frames == 0) continue;
+      std::copy_n(job.samples, packed.samples(job.frames), reinterpret_cast<float*>(at.host) + done);
+      streams_.push_back({reinterpret_cast<const float*>(at.device) + done, job.out, frames});
+      done += packed.samples(job.frames);
+      frames += job.frames;
+    }
+    const auto streams = std::as_bytes(std::span(streams_));
+    std::ranges::copy(streams, at.host + sample_bytes);
+    staging_.copy(at.device, at.host, sample_bytes + streams.size());
+    check(api_.kernels.fbank(queue(), packed.tables(),
+                             reinterpret_cast<const cuda::FbankStream*>(at.device + sample_bytes),
+                             static_cast<int>(streams_.size()), frames, packed.shift()),
+          "compute features");
+  }
+
+  void mean_of_rows(const TensorView& x, std::span<const int32_t> rows, int group,
+                    const TensorView& means) override {
+    assert(means.shape.elements() == static_cast<int64_t>(rows.size()));
+    const auto [from] = staging_.stage(rows);
+    check(api_.kernels.mean_of_rows(queue(), x.f32(), from, static_cast<int64_t>(rows.size()), x.cols(),
+                                    group * x.cols(), means.f32()),
+          "average rows");
   }
 
   void cmvn(const BatchLayout& layout, std::span<const float* const> features, const TensorView& mean,
@@ -101,16 +139,18 @@ class CudaOps final : public Ops {
                  const TensorView& features, const BatchLayout& layout, float scale,
                  const TensorView& out) override {
     const auto& w = static_cast<const cuda::CudaSubsampling&>(weights);
-    fill_frames(feature_layout, layout);
-    const auto frames = static_cast<int64_t>(feature_row_.size());
-    float* const conv1 = floats(conv1_, frames * w.frame());
-    float* const conv2 = floats(conv2_, layout.rows() * w.flat());
-    const auto [feature_row, frame_begin] =
-        staging_.stage(std::span<const int32_t>(feature_row_), std::span<const int32_t>(frame_begin_));
-    check(api_.kernels.first_convolution(queue(), w.conv1(features.f32(), feature_row, frames, conv1)),
-          "subsample");
-    check(api_.kernels.gemm(queue(), w.conv2(conv1, frame_begin, layout.rows(), conv2)), "subsample");
-    check(api_.kernels.gemm(queue(), w.out(conv2, layout.rows(), scale, out.f32())), "subsample");
+    // As many lanes at a time as there is scratch memory for.
+    for (int begin = 0; begin < layout.lanes();) {
+      int end = begin;
+      int64_t floats_needed = 0;
+      do {
+        floats_needed += (2 * int64_t{layout.rows(end)} + 1) * w.frame();
+        ++end;
+      } while (end < layout.lanes() &&
+               floats_needed + (2 * int64_t{layout.rows(end)} + 1) * w.frame() <= conv1_floats);
+      subsample_lanes(w, feature_layout, features, layout, begin, end, scale, out);
+      begin = end;
+    }
   }
 
   void embed_tokens(const TensorView& table, std::span<const int32_t> ids, const TensorView& positions,
@@ -125,8 +165,7 @@ class CudaOps final : public Ops {
   void linear(const PackedLinear& weights, const TensorView& x, const Epilogue& epilogue,
               const TensorView& y) override {
     const auto& w = static_cast<const cuda::CudaLinear&>(weights);
-    check(api_.kernels.gemm(queue(), w.call(cuda::matrix(x.f32(), x.cols()), x.rows(), epilogue, y.f32())),
-          "multiply matrices");
+    multiply(w.call(cuda::matrix(x.f32(), x.cols()), x.rows(), epilogue, y.f32()));
   }
 
   void layer_norm(const TensorView& x, const TensorView& gamma, const TensorView& beta, float eps,
@@ -139,10 +178,10 @@ class CudaOps final : public Ops {
 
   void paged_attention(const BatchLayout& layout, const PagedKv& kv, const AttentionInputs& in,
                        const TensorView& out) override {
-    fill_attention(layout, kv, in);
+    arrays_.attend(layout, kv, in.first_position);
     const auto [row_lane, row_frame, lanes, block_table] =
-        staging_.stage(std::span<const int32_t>(row_lane_), std::span<const int32_t>(row_frame_),
-                       std::span<const cuda::AttentionLane>(lanes_), kv.block_table);
+        staging_.stage(ints(arrays_.row_lane), ints(arrays_.row_place),
+                       std::span<const cuda::AttentionLane>(arrays_.attention_lanes), kv.block_table);
     const cuda::AttentionCall call{.qkv = in.qkv.f32(),
                                    .bias_u = in.pos_bias_u.f32(),
                                    .bias_v = in.pos_bias_v.f32(),
@@ -175,8 +214,8 @@ class CudaOps final : public Ops {
   void conv_module(const BatchLayout& layout, const TensorView& extended, const ConvModuleWeights& weights,
                    float eps, const TensorView& out) override {
     const auto taps = static_cast<int32_t>(weights.depthwise_weight.cols());
-    fill_tiles(layout, taps);
-    const auto [tiles] = staging_.stage(std::span<const cuda::ConvTile>(tiles_));
+    arrays_.tile(layout, taps);
+    const auto [tiles] = staging_.stage(std::span<const cuda::ConvTile>(arrays_.tiles));
     const cuda::ConvModuleCall call{.tiles = tiles,
                                     .extended = extended.f32(),
                                     .weight = weights.depthwise_weight.f32(),
@@ -188,7 +227,7 @@ class CudaOps final : public Ops {
                                     .taps = taps,
                                     .folded = weights.folded_batch_norm ? 1 : 0,
                                     .eps = eps};
-    check(api_.kernels.conv_module(queue(), call, static_cast<int>(tiles_.size())), "convolve");
+    check(api_.kernels.conv_module(queue(), call, static_cast<int>(arrays_.tiles.size())), "convolve");
   }
 
   void pick(const TensorView& x, std::span<const int32_t> columns, std::span<float> values) override {
@@ -244,19 +283,21 @@ class CudaOps final : public Ops {
           "fill entries");
   }
 
-  void append_decoder_kv(const BatchLayout& /*layout*/, const DecoderKv& /*kv*/,
-                         const TensorView& /*keys_values*/) override {
-    not_offered("append_decoder_kv");
+  void append_decoder_kv(const BatchLayout& layout, const DecoderKv& kv,
+                         const TensorView& keys_values) override {
+    append(layout, kv, keys_values.f32(), keys_values.cols());
   }
 
-  void decoder_self_attention(const BatchLayout& /*layout*/, const DecoderKv& /*kv*/,
-                              const TensorView& /*qkv*/, const TensorView& /*out*/) override {
-    not_offered("decoder_self_attention");
+  void decoder_self_attention(const BatchLayout& layout, const DecoderKv& kv, const TensorView& qkv,
+                              const TensorView& out) override {
+    const float* const keys_values = qkv.f32() + out.cols();
+    append(layout, kv, keys_values, qkv.cols());
+    attend(layout, kv, qkv, keys_values, true, out);
   }
 
-  void decoder_cross_attention(const BatchLayout& /*layout*/, const DecoderKv& /*kv*/,
-                               const TensorView& /*queries*/, const TensorView& /*out*/) override {
-    not_offered("decoder_cross_attention");
+  void decoder_cross_attention(const BatchLayout& layout, const DecoderKv& kv, const TensorView& queries,
+                               const TensorView& out) override {
+    attend(layout, kv, queries, nullptr, false, out);
   }
 
   void copy(const TensorView& from, const TensorView& to) override {
@@ -268,54 +309,67 @@ class CudaOps final : public Ops {
   void check(int error, const char* what) const { cuda::check(api_, error, what); }
   [[nodiscard]] cuda::Queue* queue() const { return staging_.queue(); }
 
-  void fill_tiles(const BatchLayout& layout, int32_t taps) {
-    tiles_.clear();
-    for (int lane = 0; lane < layout.lanes(); ++lane) {
-      const int32_t context = lane * (taps - 1);
-      for (int32_t row = layout.row_begin[lane]; row < layout.row_begin[lane + 1];
-           row += cuda::conv_tile_rows) {
-        tiles_.push_back(
-            {row + context, row, std::min(cuda::conv_tile_rows, layout.row_begin[lane + 1] - row)});
-      }
-    }
+  void multiply(const cuda::GemmCall& call) {
+    check(cuda::run(api_.kernels, queue(), call), "multiply matrices");
   }
 
-  /// Where each frame after the first convolution has its features, and each row its frames: a lane has two
-  /// frames a row, and one more.
-  void fill_frames(const BatchLayout& feature_layout, const BatchLayout& layout) {
-    feature_row_.clear();
-    frame_begin_.clear();
-    for (int lane = 0; lane < layout.lanes(); ++lane) {
-      if (layout.rows(lane) == 0) continue;
-      const auto first = static_cast<int32_t>(feature_row_.size());
-      for (int row = 0; row < layout.rows(lane); ++row) frame_begin_.push_back(first + 2 * row);
-      for (int frame = 0; frame <= 2 * layout.rows(lane); ++frame) {
-        feature_row_.push_back(feature_layout.row_begin[static_cast<size_t>(lane)] + 2 * frame);
-      }
-    }
+  static std::span<const int32_t> ints(const std::vector<int32_t>& values) { return values; }
+
+  void finish_reading() {
+    if (arriving_.empty()) return;
+    staging_.wait();
+    for (const Arriving& piece : arriving_) std::copy_n(piece.from, piece.bytes, piece.to);
+    arriving_.clear();
   }
 
-  /// Each row's lane and its new frame's place in the pool, and what the lane attends to.
-  void fill_attention(const BatchLayout& layout, const PagedKv& kv, const AttentionInputs& in) {
-    const auto block_size = static_cast<int32_t>(kv.k.shape[1]);
-    row_lane_.clear();
-    row_frame_.clear();
-    lanes_.clear();
-    for (int lane = 0; lane < layout.lanes(); ++lane) {
-      const auto i = static_cast<size_t>(lane);
-      const int32_t table = lane * kv.table_width;
-      lanes_.push_back({kv.cache_seqlens[i] + layout.rows(lane), kv.cache_begin[i],
-                        in.first_position[i] - kv.cache_seqlens[i], table});
-      int32_t logical = kv.cache_begin[i] + kv.cache_seqlens[i];
-      for (int row = 0; row < layout.rows(lane); ++row, ++logical) {
-        const int32_t block = kv.block_table[static_cast<size_t>(table + logical / block_size)];
-        row_lane_.push_back(lane);
-        row_frame_.push_back(block * block_size + logical % block_size);
-      }
-    }
+  void subsample_lanes(const cuda::CudaSubsampling& w, const BatchLayout& feature_layout,
+                       const TensorView& features, const BatchLayout& layout, int begin, int end, float scale,
+                       const TensorView& out) {
+    arrays_.subsample(feature_layout, layout, begin, end);
+    const auto frames = static_cast<int64_t>(arrays_.feature_row.size());
+    const auto rows = static_cast<int64_t>(arrays_.frame_begin.size());
+    float* const conv1 = floats(conv1_, frames * w.frame());
+    float* const conv2 = floats(conv2_, rows * w.flat());
+    float* const y = out.f32() + layout.row_begin[static_cast<size_t>(begin)] * out.cols();
+    const auto [feature_row, frame_begin] =
+        staging_.stage(ints(arrays_.feature_row), ints(arrays_.frame_begin));
+    check(api_.kernels.first_convolution(queue(), w.conv1(features.f32(), feature_row, frames, conv1)),
+          "subsample");
+    multiply(w.conv2(conv1, frame_begin, rows, conv2));
+    multiply(w.out(conv2, rows, scale, y));
   }
 
-  /// At least `count` floats of scratch that stay in `tensor`, which grows for the largest batch.
+  void append(const BatchLayout& layout, const DecoderKv& kv, const float* keys_values, int64_t stride) {
+    arrays_.append(layout, kv);
+    const auto [row_token] = staging_.stage(ints(arrays_.row_place));
+    check(api_.kernels.append_decoder_kv(queue(), cuda::pages(kv), keys_values, stride, row_token,
+                                         layout.rows()),
+          "store keys and values");
+  }
+
+  void attend(const BatchLayout& layout, const DecoderKv& kv, const TensorView& queries, const float* given,
+              bool causal, const TensorView& out) {
+    arrays_.attend(layout, kv, causal);
+    const auto [row_lane, lanes, block_table] = staging_.stage(
+        ints(arrays_.row_lane), std::span<const cuda::DecoderLane>(arrays_.decoder_lanes), kv.block_table);
+    const cuda::DecoderPages pages = cuda::pages(kv);
+    assert(pages.head_dim <= cuda::max_attention_head_dim);
+    const cuda::DecoderAttentionCall call{
+        .pages = pages,
+        .queries = queries.f32(),
+        .given = given,
+        .out = out.f32(),
+        .row_lane = row_lane,
+        .lanes = lanes,
+        .block_table = block_table,
+        .rows = layout.rows(),
+        .stride = queries.cols(),
+        .sharing = static_cast<int32_t>(out.cols() / (int64_t{pages.heads} * pages.head_dim)),
+        .causal = causal ? 1 : 0};
+    check(api_.kernels.attend_decoder(queue(), call), "attend to tokens");
+  }
+
+  /// At least `count` floats of scratch that stay in `tensor`, which grows for a lane of unusual length.
   float* floats(Tensor& tensor, int64_t count) {
     if (tensor.shape().elements() < count || tensor.view().data == nullptr) {
       staging_.wait();  // for what still uses the smaller one
@@ -326,21 +380,25 @@ class CudaOps final : public Ops {
 
   const cuda::PluginApi& api_;
   int device_;
+  cuda::MatrixType type_;
   cuda::Staging staging_;
   std::string description_;
-  std::vector<cuda::ConvTile> tiles_;
-  std::vector<int32_t> feature_row_;
-  std::vector<int32_t> frame_begin_;
-  std::vector<int32_t> row_lane_;
-  std::vector<int32_t> row_frame_;
-  std::vector<cuda::AttentionLane> lanes_;
+  cuda::BatchArrays arrays_;
+  std::vector<cuda::FbankStream> streams_;
+  /// What is on its way to host memory.
+  struct Arriving {
+    const std::byte* from;
+    size_t bytes;
+    std::byte* to;
+  };
+  std::vector<Arriving> arriving_;
   Tensor conv1_, conv2_;  ///< scratch of the subsampling
 };
 
 }  // namespace
 
-std::unique_ptr<Ops> make_cuda_ops(const cuda::PluginApi& api, int device) {
-  return std::make_unique<CudaOps>(api, device);
+std::unique_ptr<Ops> make_cuda_ops(const cuda::PluginApi& api, int device, cuda::MatrixType type) {
+  return std::make_unique<CudaOps>(api, device, type);
 }
 
 }  // namespace tutti

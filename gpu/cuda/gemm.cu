@@ -1,4 +1,4 @@
-#include "gpu/cuda/activation.cuh"
+#include "gpu/cuda/gemm_input.cuh"
 
 namespace tutti::cuda {
 namespace {
@@ -14,13 +14,6 @@ struct Shared {
   // By k; a column more than there are keeps the stores of a half-warp in different banks.
   SharedMatrix<float, depth, tile + 1> x, w;
 };
-
-/// Where row `row` of x begins.
-__device__ const float* row_of(const GemmInput& x, int64_t row) {
-  const int64_t group = row / x.group_rows;
-  const int64_t begin = x.group_begin == nullptr ? group : x.group_begin[group];
-  return x.base + begin * x.group_stride + row % x.group_rows * x.row_stride;
-}
 
 /// What one thread loads: element `at` of a step's depth in per_thread rows and columns. Null beyond the
 /// ends.
@@ -43,8 +36,7 @@ struct Loader {
 
   __device__ void load(const GemmCall& call, int64_t step, Shared& shared) const {
     const int64_t k = step + at;
-    const int64_t run = k / call.x.run_length;
-    const int64_t x_offset = run * call.x.run_stride + (k - run * call.x.run_length);
+    const int64_t x_offset = offset_of(call.x, k);
 #pragma unroll
     for (int i = 0; i < per_thread; ++i) {
       shared.x(at, first + i * side) = k < call.in && x[i] != nullptr ? x[i][x_offset] : 0.0F;
@@ -53,12 +45,6 @@ struct Loader {
   }
 };
 static_assert(side * side / depth * per_thread == tile, "the threads load a step of both tiles");
-
-__device__ float activate(GemmActivation activation, float x) {
-  // Not fmaxf, which would lose a NaN.
-  if (activation == GemmActivation::relu) return x < 0.0F ? 0.0F : x;
-  return activation == GemmActivation::swish ? swish(x) : x;
-}
 
 __global__ void gemm_tiles(GemmCall call) {
   Shared& shared = shared_memory<Shared>();
@@ -91,13 +77,7 @@ __global__ void gemm_tiles(GemmCall call) {
   for (int i = 0; i < per_thread; ++i) {
 #pragma unroll
     for (int j = 0; j < per_thread; ++j) {
-      const int64_t r = first_row + row + i * side;
-      const int64_t c = first_column + column + j * side;
-      if (r >= call.rows || c >= call.out) continue;
-      const float bias = call.bias == nullptr ? 0.0F : call.bias[c];
-      const float value = call.scale * activate(call.activation, sums[i][j] + bias);
-      const int64_t at = r * call.out + c;
-      call.y[at] = call.residual == nullptr ? value : call.residual[at] + value;
+      finish(call, first_row + row + i * side, first_column + column + j * side, sums[i][j]);
     }
   }
 }

@@ -36,6 +36,23 @@ __device__ T& shared_memory() {
 /// a * b + c, rounded once.
 __device__ inline float multiply_add(float a, float b, float c) { return __fmaf_rn(a, b, c); }
 
+/// Two values rounded to bfloat16, halves to even, `low` in the lower half.
+__device__ inline uint32_t pack_bf16(float low, float high) {
+  uint32_t pair;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+  return pair;
+}
+
+/// The warp adds the product of x (16, 16) and w (8, 16) to sums (16, 8). A thread holds of x the rows
+/// lane / 4, and 8 more, and the columns 2 * (lane % 4), and 8 more, two in a word; of w likewise; of sums
+/// two neighbours in each of its rows of x.
+__device__ inline void mma_bf16(float (&sums)[4], const uint32_t (&x)[4], const uint32_t (&w)[2]) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+      "{%0, %1, %2, %3};"
+      : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+      : "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "r"(w[0]), "r"(w[1]));
+}
+
 template <class... Parameters, class... Arguments>
 int launch(Queue* queue, void (*kernel)(Parameters...), dim3 grid, dim3 block, Arguments... arguments) {
   if (grid.x == 0 || grid.y == 0) return cudaSuccess;

@@ -16,6 +16,33 @@ struct Queue;
 int layer_norm(Queue* queue, const float* x, int64_t rows, int64_t cols, const float* gamma,
                const float* beta, float eps, float* y);
 
+/// A filter bank's tables in device memory.
+struct FbankPlanTables {
+  const float* window;          ///< (length)
+  const float* roots;           ///< cos and sin of -2 pi k / (2 points), k <= points, interleaved
+  const int32_t* order;         ///< where the in-place transform leaves frequency k, k < points
+  const int32_t* first_bin;     ///< (mel)
+  const int32_t* weight_begin;  ///< (mel + 1): of each filter, in `weights`
+  const float* weights;
+  int32_t length, points, mel;
+  float preemphasis;
+};
+/// Half of the largest FFT.
+inline constexpr int max_fbank_points = 2048;
+/// An FbankJob, with its samples in device memory.
+struct FbankStream {
+  const float* samples;
+  float* out;
+  int32_t first_frame;  ///< of the call
+};
+/// Ops::fbank of `frames` frames in all, of which each stream has some.
+int fbank(Queue* queue, const FbankPlanTables& tables, const FbankStream* streams, int count, int64_t frames,
+          int shift);
+
+/// Ops::mean_of_rows: of `values` values each, from row rows[i] of x (.., width) on.
+int mean_of_rows(Queue* queue, const float* x, const int32_t* rows, int64_t count, int64_t width,
+                 int64_t values, float* means);
+
 /// Ops::cmvn: out (row_begin[lanes], mel) of each lane's features.
 int cmvn(Queue* queue, const float* const* features, const int32_t* row_begin, int lanes, int64_t rows,
          int64_t mel, const float* mean, const float* istd, float* out);
@@ -74,15 +101,21 @@ enum class GemmActivation : int32_t { none, relu, swish };
 /// y (rows, out) = residual + scale * activation(x weight^T + bias).
 struct GemmCall {
   GemmInput x;
-  const float* weight;    ///< (out, in)
-  const float* bias;      ///< (out) or null
-  const float* residual;  ///< (rows, out) or null; may be y
+  const float* weight;           ///< (out, in), for `gemm`
+  const uint32_t* weight_pairs;  ///< (out, padded_depth(in) / 2): bfloat16, zeros at the end, for `gemm_bf16`
+  const float* bias;             ///< (out) or null
+  const float* residual;         ///< (rows, out) or null; may be y
   float* y;
   int64_t rows, in, out;
   GemmActivation activation;
   float scale;
 };
 int gemm(Queue* queue, const GemmCall& call);
+/// The same on tensor cores: x is rounded to bfloat16 as it is read; products are exact and summed up in f32.
+int gemm_bf16(Queue* queue, const GemmCall& call);
+/// Values of a row that a step of gemm_bf16 takes.
+inline constexpr int bf16_depth = 32;
+constexpr int64_t padded_depth(int64_t in) { return (in + bf16_depth - 1) / bf16_depth * bf16_depth; }
 
 /// The first convolution of Ops::subsample: 3x3, stride 2, one input channel, ReLU. Row i of out (rows, (mel
 /// - 1) / 2, channels) reads the features (.., mel) from row feature_row[i] on.
@@ -125,6 +158,47 @@ struct AttentionCall {
 };
 int paged_attention(Queue* queue, const AttentionCall& call);
 
+/// How a decoder's keys and values are stored.
+enum class KvFormat : int32_t { f32, bf16, f8e4m3 };
+
+/// A layer's share of a decoder's K/V pool.
+struct DecoderPages {
+  std::byte* k;  ///< (tokens, heads, head_dim), tokens counted over all pages
+  std::byte* v;
+  float* k_scales;  ///< (tokens, heads) beside f8e4m3
+  float* v_scales;
+  KvFormat format;
+  int32_t heads, head_dim, page_tokens;
+};
+
+/// Writes keys and values (rows, stride), keys first, row i to token row_token[i].
+int append_decoder_kv(Queue* queue, const DecoderPages& pages, const float* keys_values, int64_t stride,
+                      const int32_t* row_token, int64_t rows);
+
+/// What a lane's rows attend to.
+struct DecoderLane {
+  int32_t first_row;
+  int32_t first_row_keys;  ///< that row 0 attends to
+  int32_t table;           ///< where the lane's pages begin in the block table
+  int32_t given;           ///< whether its keys and values are read as they were given
+};
+
+/// The attention of Ops::decoder_self_attention, where each next row of a lane sees a key more, and of
+/// Ops::decoder_cross_attention.
+struct DecoderAttentionCall {
+  DecoderPages pages;
+  const float* queries;  ///< (rows, stride)
+  const float* given;    ///< (rows, stride): keys, then values
+  float* out;            ///< (rows, heads * sharing * head_dim)
+  const int32_t* row_lane;
+  const DecoderLane* lanes;
+  const int32_t* block_table;
+  int64_t rows, stride;
+  int32_t sharing;  ///< query heads that share a key's
+  int32_t causal;
+};
+int attend_decoder(Queue* queue, const DecoderAttentionCall& call);
+
 /// A tensor as (outer, entries, inner) around the axis that is indexed. `inner` counts elements of
 /// `element_size` bytes: 1, 2 or 4.
 struct IndexedAxis {
@@ -144,12 +218,15 @@ int index_fill(Queue* queue, const IndexedAxis& axis, const int32_t* indices, in
 
 /// The operations of Ops that there are, separated by spaces.
 inline constexpr const char* operations =
-    "copy index_select index_copy index_fill layer_norm cmvn embed_tokens pick log_softmax_top_k "
-    "extend_with_context conv_module linear subsample paged_attention";
+    "copy read index_select index_copy index_fill layer_norm fbank mean_of_rows cmvn embed_tokens pick "
+    "log_softmax_top_k extend_with_context conv_module linear subsample paged_attention append_decoder_kv "
+    "decoder_self_attention decoder_cross_attention";
 
 /// The functions above, as one build of them is offered to CudaOps.
 struct KernelTable {
   decltype(&cuda::layer_norm) layer_norm;
+  decltype(&cuda::fbank) fbank;
+  decltype(&cuda::mean_of_rows) mean_of_rows;
   decltype(&cuda::cmvn) cmvn;
   decltype(&cuda::embed_tokens) embed_tokens;
   decltype(&cuda::pick) pick;
@@ -157,13 +234,18 @@ struct KernelTable {
   decltype(&cuda::extend_with_context) extend_with_context;
   decltype(&cuda::conv_module) conv_module;
   decltype(&cuda::gemm) gemm;
+  decltype(&cuda::gemm_bf16) gemm_bf16;
   decltype(&cuda::first_convolution) first_convolution;
   decltype(&cuda::paged_attention) paged_attention;
+  decltype(&cuda::append_decoder_kv) append_decoder_kv;
+  decltype(&cuda::attend_decoder) attend_decoder;
   decltype(&cuda::index_select) index_select;
   decltype(&cuda::index_copy) index_copy;
   decltype(&cuda::index_fill) index_fill;
 };
 inline constexpr KernelTable kernel_table{.layer_norm = layer_norm,
+                                          .fbank = fbank,
+                                          .mean_of_rows = mean_of_rows,
                                           .cmvn = cmvn,
                                           .embed_tokens = embed_tokens,
                                           .pick = pick,
@@ -171,8 +253,11 @@ inline constexpr KernelTable kernel_table{.layer_norm = layer_norm,
                                           .extend_with_context = extend_with_context,
                                           .conv_module = conv_module,
                                           .gemm = gemm,
+                                          .gemm_bf16 = gemm_bf16,
                                           .first_convolution = first_convolution,
                                           .paged_attention = paged_attention,
+                                          .append_decoder_kv = append_decoder_kv,
+                                          .attend_decoder = attend_decoder,
                                           .index_select = index_select,
                                           .index_copy = index_copy,
                                           .index_fill = index_fill};

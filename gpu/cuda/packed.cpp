@@ -1,7 +1,16 @@
 #include "gpu/cuda/packed.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cassert>
+#include <cmath>
+#include <numbers>
+#include <stdexcept>
+#include <vector>
+
+#include "gpu/bfloat16.hpp"
+#include "gpu/digit_reversed.hpp"
 
 namespace tutti::cuda {
 namespace {
@@ -16,6 +25,23 @@ GemmActivation gemm_activation(Activation activation) {
       break;
   }
   return GemmActivation::none;
+}
+
+/// `weight` (out, in) in bfloat16, zeros behind each row.
+Tensor bf16_rows(const TensorView& weight) {
+  const int64_t in = weight.cols();
+  Tensor rounded = host_tensor(DType::bf16, {weight.rows(), padded_depth(in)});
+  for (int64_t o = 0; o < weight.rows(); ++o) {
+    std::transform(weight[o].f32(), weight[o].f32() + in, rounded.view()[o].as<uint16_t>(), to_bfloat16);
+  }
+  return rounded;
+}
+
+template <class T>
+Tensor upload(Ops& ops, DType dtype, std::span<const T> values) {
+  Tensor host = host_tensor(dtype, {static_cast<int64_t>(values.size())});
+  std::ranges::copy(values, host.view().as<T>());
+  return ops.upload(host);
 }
 
 /// `weight` (out, in * inner) with the two axes of its columns exchanged, `inner` outermost.
@@ -34,12 +60,17 @@ Tensor inner_outermost(const TensorView& weight, int64_t in, int64_t inner) {
 
 }  // namespace
 
-CudaLinear::CudaLinear(Ops& ops, const TensorView& weight, const TensorView& bias)
-    : weight_(ops.upload(weight)), bias_(bias.data == nullptr ? Tensor() : ops.upload(bias)) {}
+CudaLinear::CudaLinear(Ops& ops, MatrixType type, const TensorView& weight, const TensorView& bias)
+    : in_(static_cast<int>(weight.cols())),
+      weight_(ops.upload(type == MatrixType::bf16 ? bf16_rows(weight).view() : weight)),
+      bias_(bias.data == nullptr ? Tensor() : ops.upload(bias)) {}
 
 GemmCall CudaLinear::call(const GemmInput& x, int64_t rows, const Epilogue& epilogue, float* y) const {
+  const TensorView weight = weight_;
+  const bool bf16 = weight.dtype == DType::bf16;
   return {.x = x,
-          .weight = weight_.view().f32(),
+          .weight = bf16 ? nullptr : weight.f32(),
+          .weight_pairs = bf16 ? reinterpret_cast<const uint32_t*>(weight.data) : nullptr,
           .bias = bias_.view().f32(),
           .residual = epilogue.residual.f32(),
           .y = y,
@@ -48,6 +79,10 @@ GemmCall CudaLinear::call(const GemmInput& x, int64_t rows, const Epilogue& epil
           .out = out_features(),
           .activation = gemm_activation(epilogue.activation),
           .scale = epilogue.scale};
+}
+
+int run(const KernelTable& kernels, Queue* queue, const GemmCall& call) {
+  return call.weight_pairs != nullptr ? kernels.gemm_bf16(queue, call) : kernels.gemm(queue, call);
 }
 
 GemmInput matrix(const float* x, int64_t width) {
@@ -60,14 +95,77 @@ GemmInput matrix(const float* x, int64_t width) {
           .run_stride = 0};
 }
 
-CudaSubsampling::CudaSubsampling(Ops& ops, const SubsamplingWeights& w, int num_mel_bins)
+DecoderPages pages(const DecoderKv& kv) {
+  KvFormat format = KvFormat::f32;
+  if (kv.k.dtype == DType::bf16) format = KvFormat::bf16;
+  if (kv.k.dtype == DType::f8e4m3) format = KvFormat::f8e4m3;
+  return {.k = kv.k.data,
+          .v = kv.v.data,
+          .k_scales = kv.k_scales.f32(),
+          .v_scales = kv.v_scales.f32(),
+          .format = format,
+          .heads = static_cast<int32_t>(kv.k.shape[2]),
+          .head_dim = static_cast<int32_t>(kv.k.shape[3]),
+          .page_tokens = static_cast<int32_t>(kv.k.shape[1])};
+}
+
+CudaFbank::CudaFbank(Ops& ops, const FbankTables& tables) : options_(tables.options) {
+  const int points = options_.fft_size() / 2;
+  if (points > max_fbank_points) {
+    throw std::invalid_argument(fmt::format("frames of {} samples: the CUDA backend takes at most {}",
+                                            options_.frame_length(), 2 * max_fbank_points));
+  }
+  std::vector<float> roots;
+  for (int k = 0; k < 2 * points; ++k) {
+    const double angle = -std::numbers::pi * k / points;
+    roots.push_back(static_cast<float>(std::cos(angle)));
+    roots.push_back(static_cast<float>(std::sin(angle)));
+  }
+  std::vector<int32_t> order;
+  for (int k = 0; k < points; ++k) order.push_back(digit_reversed(k, points));
+  std::vector<int32_t> first_bin;
+  std::vector<int32_t> weight_begin{0};
+  std::vector<float> weights;
+  for (const FbankTables::MelFilter& filter : tables.filters) {
+    first_bin.push_back(filter.first_bin);
+    weights.insert(weights.end(), filter.weights.begin(), filter.weights.end());
+    weight_begin.push_back(static_cast<int32_t>(weights.size()));
+  }
+  window_ = upload(ops, DType::f32, std::span(tables.window));
+  roots_ = upload(ops, DType::f32, std::span<const float>(roots));
+  order_ = upload(ops, DType::i32, std::span<const int32_t>(order));
+  first_bin_ = upload(ops, DType::i32, std::span<const int32_t>(first_bin));
+  weight_begin_ = upload(ops, DType::i32, std::span<const int32_t>(weight_begin));
+  weights_ = upload(ops, DType::f32, std::span<const float>(weights));
+}
+
+FbankPlanTables CudaFbank::tables() const {
+  return {.window = window_.view().f32(),
+          .roots = roots_.view().f32(),
+          .order = order_.view().i32(),
+          .first_bin = first_bin_.view().i32(),
+          .weight_begin = weight_begin_.view().i32(),
+          .weights = weights_.view().f32(),
+          .length = options_.frame_length(),
+          .points = options_.fft_size() / 2,
+          .mel = options_.num_mel_bins,
+          .preemphasis = options_.preemphasis};
+}
+
+size_t CudaFbank::samples(int frames) const {
+  if (frames == 0) return 0;
+  return static_cast<size_t>(frames - 1) * static_cast<size_t>(options_.frame_shift()) +
+         static_cast<size_t>(options_.frame_length());
+}
+
+CudaSubsampling::CudaSubsampling(Ops& ops, MatrixType type, const SubsamplingWeights& w, int num_mel_bins)
     : mel_(num_mel_bins),
       conv1_weight_(ops.upload(w.conv1_weight)),
       conv1_bias_(ops.upload(w.conv1_bias)),
       // (out, in, time, frequency) to (out, time, frequency, in).
-      conv2_(ops, inner_outermost(w.conv2_weight, w.conv2_weight.shape[1], 9), w.conv2_bias),
+      conv2_(ops, type, inner_outermost(w.conv2_weight, w.conv2_weight.shape[1], 9), w.conv2_bias),
       // Columns c * F + f to f * D + c.
-      out_(ops, inner_outermost(w.out_weight, w.conv2_weight.shape[0], halve(halve(num_mel_bins))),
+      out_(ops, type, inner_outermost(w.out_weight, w.conv2_weight.shape[0], halve(halve(num_mel_bins))),
            w.out_bias) {
   assert(out_.in_features() == flat());
 }

@@ -8,29 +8,53 @@ namespace tutti::cuda {
 /// Frames or bins that a 3-wide convolution of stride 2 without padding leaves.
 constexpr int halve(int n) { return (n - 1) / 2; }
 
-/// A weight (out, in) and its bias in device memory, as gemm.cu reads them.
+/// What matrices are multiplied in: f32, or bfloat16 on tensor cores.
+enum class MatrixType { f32, bf16 };
+
+/// A weight (out, in) and its bias in device memory, as gemm.cu and gemm_bf16.cu read them.
 class CudaLinear final : public PackedLinear {
  public:
   /// `weight` and `bias` (which may be empty) are host f32; `ops` copies them.
-  CudaLinear(Ops& ops, const TensorView& weight, const TensorView& bias);
-  [[nodiscard]] int in_features() const override { return static_cast<int>(weight_.shape()[1]); }
+  CudaLinear(Ops& ops, MatrixType type, const TensorView& weight, const TensorView& bias);
+  [[nodiscard]] int in_features() const override { return in_; }
   [[nodiscard]] int out_features() const override { return static_cast<int>(weight_.shape()[0]); }
 
   /// The product for `rows` rows of `x`.
   [[nodiscard]] GemmCall call(const GemmInput& x, int64_t rows, const Epilogue& epilogue, float* y) const;
 
  private:
+  int in_;
   Tensor weight_;
   Tensor bias_;
 };
 
+/// Queues the product in the type that its weight is stored in.
+[[nodiscard]] int run(const KernelTable& kernels, Queue* queue, const GemmCall& call);
+
 /// Contiguous rows of `width`.
 [[nodiscard]] GemmInput matrix(const float* x, int64_t width);
+
+/// As kernels read and write a decoder's keys and values.
+[[nodiscard]] DecoderPages pages(const DecoderKv& kv);
+
+class CudaFbank final : public PackedFbank {
+ public:
+  /// Throws std::invalid_argument for longer frames than the kernel takes.
+  CudaFbank(Ops& ops, const FbankTables& tables);
+  [[nodiscard]] FbankPlanTables tables() const;
+  [[nodiscard]] int shift() const { return options_.frame_shift(); }
+  /// That `frames` frames are made of.
+  [[nodiscard]] size_t samples(int frames) const;
+
+ private:
+  FbankOptions options_;
+  Tensor window_, roots_, order_, first_bin_, weight_begin_, weights_;
+};
 
 /// The subsampling's layers, channels innermost.
 class CudaSubsampling final : public PackedSubsampling {
  public:
-  CudaSubsampling(Ops& ops, const SubsamplingWeights& weights, int num_mel_bins);
+  CudaSubsampling(Ops& ops, MatrixType type, const SubsamplingWeights& weights, int num_mel_bins);
 
   [[nodiscard]] int mel() const { return mel_; }
   [[nodiscard]] int channels() const { return static_cast<int>(conv1_weight_.shape()[0]); }

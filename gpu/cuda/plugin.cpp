@@ -101,6 +101,11 @@ int copy(Queue* queue, void* to, const void* from, size_t bytes) {
   return cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, queue->stream);
 }
 
+int memory(int device, size_t* free, size_t* total) {
+  if (const cudaError_t error = cudaSetDevice(device); error != cudaSuccess) return error;
+  return cudaMemGetInfo(free, total);
+}
+
 int wait(Queue* queue) { return cudaStreamSynchronize(queue->stream); }
 
 constexpr PluginApi api{.abi_version = plugin_abi_version,
@@ -114,6 +119,7 @@ constexpr PluginApi api{.abi_version = plugin_abi_version,
                         .allocate_pinned = allocate_pinned,
                         .release_pinned = release_pinned,
                         .copy = copy,
+                        .memory = memory,
                         .wait = wait,
                         .kernels = kernel_table};
 

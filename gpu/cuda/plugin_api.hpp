@@ -7,7 +7,7 @@
 namespace tutti::cuda {
 
 /// Raised with every change of PluginApi.
-inline constexpr int plugin_abi_version = 2;
+inline constexpr int plugin_abi_version = 3;
 
 /// What libtutti_cuda.so offers the server. Only C types cross this boundary, since the two may have been
 /// built by different compilers. Functions that return an int return 0 or an error for `error_text`.
@@ -30,6 +30,8 @@ struct PluginApi {
   /// Queues a copy between any two of device, pinned and, with a wait for it, other host memory. The host
   /// may touch neither end before it has waited.
   int (*copy)(Queue* queue, void* to, const void* from, size_t bytes);
+  /// Of the GPU's memory, what is free and what there is.
+  int (*memory)(int device, size_t* free, size_t* total);
   /// Returns when all that was queued is done.
   int (*wait)(Queue* queue);
 

@@ -30,15 +30,23 @@ __device__ T warp_reduce(T value, Combine combine) {
   return value;
 }
 
-/// The same over a block of one dimension. `partial` has an element for each warp.
+/// The same over a block of one dimension. `partial` has an element for each warp, and is used for nothing
+/// else.
 template <class T, int warps, class Combine>
-__device__ T block_reduce(T value, SharedArray<T, warps>& partial, Combine combine) {
+__device__ T block_reduce_once(T value, SharedArray<T, warps>& partial, Combine combine) {
   value = warp_reduce(value, combine);
   const int warp = static_cast<int>(threadIdx.x) / warp_threads;
   if (threadIdx.x % warp_threads == 0) partial(warp) = value;
   __syncthreads();
   T result = partial(0);
   for (int w = 1; w < warps; ++w) result = combine(result, T(partial(w)));
+  return result;
+}
+
+/// The same, again and again.
+template <class T, int warps, class Combine>
+__device__ T block_reduce(T value, SharedArray<T, warps>& partial, Combine combine) {
+  const T result = block_reduce_once(value, partial, combine);
   __syncthreads();  // before the next reduction writes
   return result;
 }

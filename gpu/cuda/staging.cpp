@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 
 namespace tutti::cuda {
 
@@ -29,6 +30,7 @@ Staging::~Staging() {
 void Staging::allocate(size_t bytes) {
   check(api_, api_.allocate_pinned(bytes, &memory_.host), "pin memory");
   check(api_, api_.allocate(device_, bytes, &memory_.device), "allocate memory");
+  use_.allocations += 2;
   size_ = bytes;
 }
 
@@ -40,17 +42,32 @@ void Staging::release() {
 }
 
 Staging::Place Staging::place(size_t bytes) {
-  if (used_ + bytes > size_) {
+  if (!fits(bytes)) {
     wait();
-    if (bytes > size_) {
-      const size_t larger = std::max(bytes, 2 * size_);
-      release();
-      allocate(larger);
-    }
+    if (bytes > size_) reserve(std::max(bytes, 2 * size_));
   }
   const Place at{memory_.host + used_, memory_.device + used_};
   used_ += padded(bytes);
   return at;
+}
+
+void Staging::reserve(size_t bytes) {
+  if (bytes <= size_) return;
+  wait();
+  release();
+  allocate(bytes);
+}
+
+std::byte* Staging::staged(const Place& at, size_t bytes) {
+  for (size_t i = 0; i < std::min(staged_, remembered); ++i) {
+    const Staged& known = lately_[i];
+    if (known.bytes != bytes || std::memcmp(memory_.host + known.begin, at.host, bytes) != 0) continue;
+    used_ -= padded(bytes);
+    return memory_.device + known.begin;
+  }
+  lately_[staged_++ % remembered] = {static_cast<size_t>(at.host - memory_.host), bytes};
+  copy(at.device, at.host, bytes);
+  return at.device;
 }
 
 void Staging::copy(void* to, const void* from, size_t bytes) {
@@ -59,7 +76,9 @@ void Staging::copy(void* to, const void* from, size_t bytes) {
 
 void Staging::wait() {
   check(api_, api_.wait(queue_), "finish its work");
+  ++use_.waits;
   used_ = 0;
+  staged_ = 0;
 }
 
 }  // namespace tutti::cuda

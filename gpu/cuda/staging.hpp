@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstring>
 #include <span>
@@ -7,6 +8,7 @@
 #include <tuple>
 
 #include "gpu/cuda/plugin_api.hpp"
+#include "gpu/ops.hpp"
 
 namespace tutti::cuda {
 
@@ -21,6 +23,8 @@ void check(const PluginApi& api, int error, const char* what);
 /// One owner's Queue, and the small arrays that go over with its kernels (which rows, which entries) without
 /// the host waiting: they are placed one behind another in pinned memory that mirrors device memory. A wait
 /// frees all places. When they run out before one, `stage` waits; what does not fit at all makes it larger.
+/// Layers need the same arrays again and again: those that were staged lately, since the last wait, are not
+/// staged twice.
 class Staging {
  public:
   Staging(const PluginApi& api, int device, size_t bytes);
@@ -36,6 +40,10 @@ class Staging {
     std::byte* device;
   };
   [[nodiscard]] Place place(size_t bytes);
+  /// Whether there is a place without a wait.
+  [[nodiscard]] bool fits(size_t bytes) const { return used_ + bytes <= size_; }
+  /// Makes places for so many bytes, if there are not.
+  void reserve(size_t bytes);
 
   /// Queues copies of the arrays, all the arrays of one kernel, and returns where they will be.
   template <class... T>
@@ -45,24 +53,37 @@ class Staging {
     size_t offset = 0;
     const auto append = [&]<class U>(std::span<const U> array) {
       if (!array.empty()) std::memcpy(at.host + offset, array.data(), array.size_bytes());
-      const auto* there = reinterpret_cast<const U*>(at.device + offset);
+      // What lies between the arrays is compared with them.
+      std::memset(at.host + offset + array.size_bytes(), 0, padded(array.size_bytes()) - array.size_bytes());
       offset += padded(array.size_bytes());
-      return there;
     };
-    std::tuple<const T*...> there{append(arrays)...};  // braces: in this order
-    copy(at.device, at.host, bytes);
-    return there;
+    (append(arrays), ...);
+    std::byte* device = staged(at, bytes);
+    return std::tuple<const T*...>{next<T>(device, arrays.size_bytes())...};
   }
 
   /// Queues a copy; see PluginApi::copy.
   void copy(void* to, const void* from, size_t bytes);
   void wait();
 
+  [[nodiscard]] const DeviceUse& use() const { return use_; }
+  void count_allocation() { ++use_.allocations; }
+
  private:
   /// For any type, and for whole cache lines.
   static constexpr size_t padded(size_t bytes) { return (bytes + 63) / 64 * 64; }
   void allocate(size_t bytes);
   void release();
+  /// Queues the copy of the place that was given out last, or gives it back when the same lies elsewhere;
+  /// returns where it will be.
+  std::byte* staged(const Place& at, size_t bytes);
+  /// The array at `device`, which moves behind it.
+  template <class T>
+  static const T* next(std::byte*& device, size_t bytes) {
+    const auto* const array = reinterpret_cast<const T*>(device);
+    device += padded(bytes);
+    return array;
+  }
 
   const PluginApi& api_;
   int device_;
@@ -70,6 +91,14 @@ class Staging {
   Place memory_{};
   size_t size_ = 0;
   size_t used_ = 0;
+  /// What has been staged since the last wait, the newest overwriting the oldest.
+  struct Staged {
+    size_t begin, bytes;
+  };
+  static constexpr size_t remembered = 16;
+  std::array<Staged, remembered> lately_{};
+  size_t staged_ = 0;
+  DeviceUse use_;
 };
 
 }  // namespace tutti::cuda

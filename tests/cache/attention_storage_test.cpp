@@ -43,7 +43,7 @@ class Kernel {
       : u_(random.tensor({width})),
         v_(random.tensor({width})),
         positions_(random.tensor({max_positions, width})) {
-    ops_->reserve(8, 8 * 16);
+    ops_->reserve(8, 8 * 16, 0);
   }
   [[nodiscard]] Ops& ops() { return *ops_; }
 

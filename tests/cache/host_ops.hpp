@@ -14,8 +14,8 @@ class HostOps final : public Ops {
  public:
   std::string_view description() const override { return "host memory"; }
   Tensor allocate(DType dtype, const Shape& shape) override { return host_tensor(dtype, shape); }
-  void download(const TensorView& device, std::span<float> host) override {
-    std::copy_n(device.f32(), host.size(), host.data());
+  void read(std::span<const Reading> readings) override {
+    for (const Reading& reading : readings) std::copy_n(reading.from.data, reading.from.bytes(), reading.to);
   }
   void index_select(const TensorView& tensor, int axis, std::span<const int32_t> indices,
                     const TensorView& out) override {
@@ -34,14 +34,18 @@ class HostOps final : public Ops {
   }
 
   Tensor upload(const TensorView&) override { std::abort(); }
-  void reserve(int, int) override { std::abort(); }
+  void reserve(int, int, int64_t) override { std::abort(); }
   std::shared_ptr<const PackedLinear> pack_linear(const TensorView&, const TensorView&) override {
     std::abort();
   }
   std::shared_ptr<const PackedSubsampling> pack_subsampling(const SubsamplingWeights&, int) override {
     std::abort();
   }
-  void fbank(const FbankTables&, std::span<const FbankJob>) override { std::abort(); }
+  std::shared_ptr<const PackedFbank> pack_fbank(const FbankTables&) override { std::abort(); }
+  void fbank(const PackedFbank&, std::span<const FbankJob>) override { std::abort(); }
+  void mean_of_rows(const TensorView&, std::span<const int32_t>, int, const TensorView&) override {
+    std::abort();
+  }
   void cmvn(const BatchLayout&, std::span<const float* const>, const TensorView&, const TensorView&,
             const TensorView&) override {
     std::abort();

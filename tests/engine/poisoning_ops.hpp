@@ -18,7 +18,7 @@ class PoisoningOps final : public ForwardingOps {
 
   void poison_copies(bool on) { poison_copies_ = on; }
 
-  void fbank(const FbankTables& tables, std::span<const FbankJob> jobs) override {
+  void fbank(const PackedFbank& tables, std::span<const FbankJob> jobs) override {
     poisoned_lane_ = -1;
     for (size_t i = 0; i < jobs.size(); ++i) {
       if (jobs[i].samples[0] == trigger) poisoned_lane_ = static_cast<int>(i);

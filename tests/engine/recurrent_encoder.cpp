@@ -58,7 +58,7 @@ std::unique_ptr<SlotEncoder::Workspace> RecurrentEncoder::make_workspace(Ops& op
   for (size_t i = 0; i < ws->row_begin.size(); ++i) ws->row_begin[i] = static_cast<int32_t>(i) * window;
   ws->lane_numbers.resize(static_cast<size_t>(lanes));
   std::iota(ws->lane_numbers.begin(), ws->lane_numbers.end(), 0);
-  ops.reserve(lanes, lanes * (tail_frames + window));
+  ops.reserve(lanes, lanes * (tail_frames + window), 0);
   return ws;
 }
 

@@ -54,7 +54,7 @@ TEST_P(CpuAllocations, AreNoneOfOursInProductsAndSubsampling) {
   constexpr int rows = 15 + 16;
   Random random(1);
   const std::unique_ptr<Ops> ops = make_cpu_ops(GetParam().choice, GetParam().weights);
-  ops->reserve(2, rows);
+  ops->reserve(2, rows, 0);
   const auto packed = ops->pack_linear(random.tensor({300, d}), random.tensor({300}));
   const auto subsampling =
       ops->pack_subsampling({random.tensor({d, 1, 3, 3}), random.tensor({d}), random.tensor({d, d, 3, 3}),

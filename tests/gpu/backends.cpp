@@ -23,10 +23,10 @@ Backend cpu_backend(std::string name, WeightType weights, double tolerance) {
 }
 
 #ifdef TUTTI_CUDA_HOST
-Backend cuda_on_host() {
+Backend cuda_on_host(cuda::MatrixType type = cuda::MatrixType::f32) {
   const cuda::PluginApi& api = cuda::host::api();
   return {.name = "CudaOnHost",
-          .make = [&api] { return make_cuda_ops(api, 0); },
+          .make = [&api, type] { return make_cuda_ops(api, 0, type); },
           .operations = api.operations,
           .slow = true};
 }
@@ -34,11 +34,11 @@ Backend cuda_on_host() {
 #endif
 
 #ifdef TUTTI_CUDA_PLUGIN
-Backend cuda_on_gpu() {
+Backend cuda_on_gpu(cuda::MatrixType type = cuda::MatrixType::f32) {
   const Result<CudaPlugin> plugin = CudaPlugin::load(TUTTI_CUDA_PLUGIN);
   Backend backend{.name = "Cuda", .make = {}, .operations = cuda::operations};
   if (plugin) {
-    backend.make = [&api = plugin->api()] { return make_cuda_ops(api, 0); };
+    backend.make = [&api = plugin->api(), type] { return make_cuda_ops(api, 0, type); };
   } else {
     backend.absent = plugin.error().message;
   }
@@ -75,6 +75,17 @@ std::vector<Backend> all_serving_backends() {
 
 std::vector<Backend> serving_backends(Operations operations) {
   return that_compute(all_serving_backends(), operations);
+}
+
+std::vector<Backend> bf16_backends() {
+  std::vector<Backend> all;
+#ifdef TUTTI_CUDA_HOST
+  all.push_back(cuda_on_host(cuda::MatrixType::bf16));
+#endif
+#ifdef TUTTI_CUDA_PLUGIN
+  all.push_back(cuda_on_gpu(cuda::MatrixType::bf16));
+#endif
+  return all;
 }
 
 std::vector<Backend> backends(Operations operations) {

@@ -36,6 +36,8 @@ using Operations = std::initializer_list<std::string_view>;
 [[nodiscard]] std::vector<Backend> backends(Operations operations);
 /// Those of them that may serve, and so must keep rows independent of each other.
 [[nodiscard]] std::vector<Backend> serving_backends(Operations operations);
+/// Those that multiply matrices in bfloat16.
+[[nodiscard]] std::vector<Backend> bf16_backends();
 
 [[nodiscard]] inline std::string backend_name(const testing::TestParamInfo<Backend>& info) {
   return info.param.name;

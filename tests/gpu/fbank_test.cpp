@@ -39,9 +39,10 @@ std::vector<float> read_only_tensor(const std::string& path) {
 std::vector<float> features(const FbankTables& tables, std::span<const float> samples) {
   const auto frames = static_cast<int>(tables.options.frames(static_cast<int64_t>(samples.size())));
   std::vector<float> out(static_cast<size_t>(frames * tables.options.num_mel_bins));
-  cpu::FbankPlan plan(tables);
+  const cpu::FbankPlan plan(tables);
+  std::vector<float> scratch(plan.scratch_floats());
   const std::vector<FbankJob> jobs{{samples.data(), frames, out.data()}};
-  cpu::fbank(tables, jobs, plan);
+  cpu::fbank(plan, jobs, scratch);
   return out;
 }
 
@@ -128,7 +129,8 @@ TEST(Fbank, GivesAFrameTheSameBitsHoweverFramesAreGrouped) {
   std::vector<float> samples(static_cast<size_t>(400 + 160 * (frames - 1)));
   for (float& s : samples) s = random.normal(0.1F);
   const std::vector<float> whole = features(tables, samples);
-  cpu::FbankPlan plan(tables);
+  const cpu::FbankPlan plan(tables);
+  std::vector<float> scratch(plan.scratch_floats());
   for (int trial = 0; trial < 20; ++trial) {
     std::vector<float> out(whole.size());
     std::vector<FbankJob> jobs;
@@ -138,7 +140,7 @@ TEST(Fbank, GivesAFrameTheSameBitsHoweverFramesAreGrouped) {
       begin += n;
     }
     std::ranges::reverse(jobs);
-    cpu::fbank(tables, jobs, plan);
+    cpu::fbank(plan, jobs, scratch);
     EXPECT_TRUE(same_bits(out, whole)) << "trial " << trial;
   }
 }

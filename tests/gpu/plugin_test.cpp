@@ -4,6 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+#include <cstdio>
+
 namespace tutti {
 namespace {
 
@@ -41,6 +44,17 @@ TEST(CudaPlugin, NamesTheDriverWhereThereIsNone) {
   EXPECT_EQ(plugin.error().code, "cuda_unavailable");
   EXPECT_THAT(plugin.error().message, HasSubstr("no NVIDIA driver"));
   EXPECT_THAT(plugin.error().message, Not(HasSubstr("\n")));
+}
+
+TEST(GpuCheck, SaysInOneLineThatThereIsNoDriverAndFails) {
+  if (has_driver()) GTEST_SKIP() << "this machine has an NVIDIA driver";
+  FILE* const check = popen(TUTTI_GPU_CHECK " 2>&1", "r");
+  ASSERT_NE(check, nullptr);
+  std::array<char, 1000> said{};
+  const size_t length = std::fread(said.data(), 1, said.size() - 1, check);
+  EXPECT_NE(pclose(check), 0);
+  EXPECT_EQ(std::string(said.data(), length),
+            "gpu_check: no NVIDIA driver is installed (libcuda.so.1 was not found)\n");
 }
 #endif
 

@@ -88,7 +88,7 @@ class SubsamplingConformance : public OpsConformance {
     for (const int f : frames) counts.push_back(rows_of(f));
     const std::vector<int32_t> feature_begin = prefix_sums(frames);
     const std::vector<int32_t> row_begin = prefix_sums(counts);
-    ops().reserve(static_cast<int>(frames.size()), row_begin.back());
+    ops().reserve(static_cast<int>(frames.size()), row_begin.back(), 0);
     const Tensor out = ops().allocate(DType::f32, {row_begin.back(), d});
     ops().subsample(packed, {feature_begin}, device(features), {row_begin}, scale, out);
     return host(out);

@@ -76,6 +76,11 @@ int copy(Queue* queue, void* to, const void* from, size_t bytes) {
   return 0;
 }
 
+int memory(int /*device*/, size_t* free, size_t* total) {
+  *free = *total = size_t{1} << 30;
+  return 0;
+}
+
 int wait(Queue* queue) {
   drain(queue);
   return 0;
@@ -92,6 +97,7 @@ constexpr PluginApi table{.abi_version = plugin_abi_version,
                           .allocate_pinned = allocate_pinned,
                           .release_pinned = release,
                           .copy = copy,
+                          .memory = memory,
                           .wait = wait,
                           .kernels = kernel_table};
 

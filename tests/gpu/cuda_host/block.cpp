@@ -116,6 +116,15 @@ uint64_t Block::shuffle(unsigned mask, uint64_t value, unsigned source, const st
   return threads_[running_].value;
 }
 
+void Block::exchange(std::span<const uint32_t> brought, std::span<uint32_t> all,
+                     const std::source_location& where) {
+  Thread& self = threads_[running_];
+  self.mask = 0xffffffffU;
+  self.brought = brought;
+  self.all = all;
+  wait(State::in_warp, where);
+}
+
 void Block::pass_barrier() {
   for (const Thread& thread : threads_) {
     if (!same_place(thread.where, threads_.front().where)) {
@@ -145,10 +154,23 @@ void Block::pass_warp(unsigned last) {
     }
     values[lane] = thread.value;
   }
+  if (!threads_[last].all.empty()) return pass_exchange(first);
   for (unsigned lane = 0; lane < warp; ++lane) {
     if ((mask >> lane & 1) == 0) continue;
     Thread& thread = threads_[first + lane];
     thread.value = values[thread.source % warp];
+    make_ready(first + lane);
+  }
+}
+
+void Block::pass_exchange(unsigned first) {
+  for (unsigned lane = 0; lane < warp; ++lane) {
+    auto to = threads_[first + lane].all.begin();
+    for (unsigned other = 0; other < warp; ++other)
+      to = std::ranges::copy(threads_[first + other].brought, to).out;
+  }
+  for (unsigned lane = 0; lane < warp; ++lane) {
+    threads_[first + lane].all = {};
     make_ready(first + lane);
   }
 }

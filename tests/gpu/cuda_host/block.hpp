@@ -9,6 +9,7 @@
 #include <memory>
 #include <random>
 #include <source_location>
+#include <span>
 #include <vector>
 
 #include "tests/gpu/cuda_host/kernel_fault.hpp"
@@ -50,6 +51,10 @@ class Block {
   /// Waits for the threads in `mask`, which all come to the same place, and returns `source`'s value.
   [[nodiscard]] uint64_t shuffle(unsigned mask, uint64_t value, unsigned source,
                                  const std::source_location& where);
+  /// Waits for the whole warp, all of which comes to the same place with as many words, and gives each thread
+  /// what all have brought, lane by lane.
+  void exchange(std::span<const uint32_t> brought, std::span<uint32_t> all,
+                const std::source_location& where);
   [[nodiscard]] int thread() const { return static_cast<int>(running_); }
   /// Barriers passed: what lies in different phases is ordered between any threads.
   [[nodiscard]] int phase() const { return phase_; }
@@ -74,6 +79,8 @@ class Block {
     std::source_location where;
     unsigned mask = 0, source = 0;
     uint64_t value = 0;  ///< brought to a warp operation, and then its result
+    std::span<const uint32_t> brought;
+    std::span<uint32_t> all;  ///< empty but in an exchange
   };
 
   void resume(unsigned thread, const std::function<void()>& kernel);
@@ -84,6 +91,7 @@ class Block {
   void pass_barrier();
   /// Completes the warp operation that `last` waits in, if all that it names wait there.
   void pass_warp(unsigned last);
+  void pass_exchange(unsigned first);
   [[nodiscard]] std::string describe(unsigned thread) const;
   [[nodiscard]] std::string describe_stuck() const;
 

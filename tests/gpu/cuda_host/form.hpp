@@ -11,6 +11,7 @@
 #include <source_location>
 #include <utility>
 
+#include "gpu/bfloat16.hpp"
 #include "tests/gpu/cuda_host/block.hpp"
 #include "tests/gpu/cuda_host/queue.hpp"
 
@@ -119,6 +120,31 @@ T& shared_memory() {
 
 /// Rounds twice: the library's fmaf is several times slower, and no result is the same as a GPU's to the bit.
 inline float multiply_add(float a, float b, float c) { return a * b + c; }
+
+inline uint32_t pack_bf16(float low, float high) {
+  return static_cast<uint32_t>(to_bfloat16(high)) << 16 | to_bfloat16(low);
+}
+
+/// The fragments of mma.m16n8k16 as the PTX manual has them.
+inline void mma_bf16(float (&sums)[4], const uint32_t (&x)[4], const uint32_t (&w)[2],
+                     std::source_location where = std::source_location::current()) {
+  constexpr int lanes = 32, words = 6, depth = 16;
+  const std::array<uint32_t, words> brought{x[0], x[1], x[2], x[3], w[0], w[1]};
+  std::array<uint32_t, lanes * words> all;
+  auto& block = host::Block::current();
+  block.exchange(brought, all, where);
+  const auto element = [&all](int group, int k, int word) {
+    const uint32_t pair = all[static_cast<size_t>((group * 4 + k % 8 / 2) * words + word)];
+    return from_bfloat16(static_cast<uint16_t>(pair >> (k % 2 * 16)));
+  };
+  const int lane = block.thread() % lanes;
+  for (int e = 0; e < 4; ++e) {
+    const int column = lane % 4 * 2 + e % 2;
+    for (int k = 0; k < depth; ++k) {
+      sums[e] += element(lane / 4, k, e / 2 + k / 8 * 2) * element(column, k, 4 + k / 8);
+    }
+  }
+}
 
 template <class... Parameters, class... Arguments>
 int launch(Queue* queue, void (*kernel)(Parameters...), dim3 grid, dim3 block, Arguments... arguments) {

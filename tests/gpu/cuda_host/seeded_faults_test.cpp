@@ -20,6 +20,7 @@ using Outputs = std::vector<float>;
 struct Kernel {
   std::string name;
   std::function<Outputs(Ops&)> run;
+  cuda::MatrixType type = cuda::MatrixType::f32;
 };
 
 Outputs download(Ops& ops, const TensorView& tensor) {
@@ -51,6 +52,19 @@ Outputs conv_module(Ops& ops) {
   return download(ops, out);
 }
 
+Outputs fbank(Ops& ops) {
+  Random random(4);
+  FbankOptions options;
+  options.sample_rate = 8000;
+  options.num_mel_bins = 20;
+  const Tensor samples = random.tensor({options.frame_length()});
+  const auto tables = ops.pack_fbank(FbankTables(options));
+  const Tensor out = ops.allocate(DType::f32, {1, 20});
+  const FbankJob job{samples.view().f32(), 1, out.view().f32()};
+  ops.fbank(*tables, {&job, 1});
+  return download(ops, out);
+}
+
 Outputs gemm(Ops& ops) {
   Random random(3);
   const auto packed = ops.pack_linear(random.tensor({70, 40}), random.tensor({70}));
@@ -63,7 +77,7 @@ Outputs gemm(Ops& ops) {
 /// The kernel's outputs, or nothing when it was seen to be wrong. A new Ops for each run: a fault leaves the
 /// old one unusable.
 std::optional<Outputs> run(const Kernel& kernel) {
-  const std::unique_ptr<Ops> ops = make_cuda_ops(cuda::host::api(), 0);
+  const std::unique_ptr<Ops> ops = make_cuda_ops(cuda::host::api(), 0, kernel.type);
   try {
     return kernel.run(*ops);
   } catch (const KernelFault&) {
@@ -94,7 +108,8 @@ TEST_P(SeededFault, ShowsWhicheverBarrierOrIndexItSpoils) {
 
 INSTANTIATE_TEST_SUITE_P(Kernels, SeededFault,
                          testing::Values(Kernel{"LogSoftmax", log_softmax}, Kernel{"ConvModule", conv_module},
-                                         Kernel{"Gemm", gemm}),
+                                         Kernel{"Fbank", fbank}, Kernel{"Gemm", gemm},
+                                         Kernel{"GemmBf16", gemm, cuda::MatrixType::bf16}),
                          [](const auto& kernel) { return kernel.param.name; });
 
 }  // namespace

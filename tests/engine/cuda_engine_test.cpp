@@ -1,0 +1,130 @@
+// The engine over the CUDA backend, whose kernels are executed on the host: slow, so that clips are short and
+// models small.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+
+#include "engine_fixture.hpp"
+#include "gpu/cpu/cpu_ops.hpp"
+#include "gpu/cuda/cuda_ops.hpp"
+#include "model/model_loader.hpp"
+#include "tests/gpu/cuda_host/api.hpp"
+
+namespace tutti {
+namespace {
+
+using testing::ElementsAre;
+
+std::unique_ptr<Ops> cuda_ops() { return make_cuda_ops(cuda::host::api(), 0); }
+
+using Open = std::unique_ptr<Ops> (*)();
+std::unique_ptr<Ops> cpu_ops() { return make_cpu_ops(); }
+
+std::shared_ptr<const ConformerCtc> load(const std::string& directory, Open open,
+                                         const EngineConfig& config) {
+  const auto ops = open();
+  return std::make_shared<const ConformerCtc>(load_model(std::filesystem::path(TUTTI_TEST_DATA) / directory),
+                                              *ops, required_positions(config),
+                                              required_hypothesis_tokens(config));
+}
+
+/// What each speaker's stream says; all share an engine.
+std::vector<Said> recognize(Engine& engine, std::span<const std::vector<float>> speakers) {
+  std::vector<StreamKey> keys;
+  for (size_t i = 0; i < speakers.size(); ++i) keys.push_back(engine.admit({}).value());
+  std::vector<Said> said(speakers.size());
+  const auto listen = [&](const Update& update) {
+    for (size_t i = 0; i < keys.size(); ++i) {
+      if (keys[i] == update.key) said[i].add(update);
+    }
+  };
+  for (size_t i = 0; i < speakers.size(); ++i) must(engine.feed(keys[i], speakers[i]));
+  run_until_idle(engine, listen);
+  for (const StreamKey key : keys) must(engine.finish(key));
+  run_until_idle(engine, listen);
+  return said;
+}
+
+/// A few chunks of speech.
+std::vector<float> speech(size_t begin, size_t count) {
+  const std::vector<float> whole = clip("libri-02.flac");
+  return {whole.begin() + static_cast<std::ptrdiff_t>(begin),
+          whole.begin() + static_cast<std::ptrdiff_t>(begin + count)};
+}
+
+/// Chunks and histories that a second of speech fills and passes.
+EngineConfig short_chunks(const std::string& decoder) {
+  EngineConfig config;
+  config.decoder = decoder;
+  config.chunk_size = 8;
+  config.num_left_chunks = 1;
+  config.max_streams = 3;
+  config.max_batch_size = 3;
+  config.max_position_frames = 60;
+  config.max_rescored_frames = 64;
+  return config;
+}
+
+void expect_same_words(const Said& actual, const Said& expected) {
+  ASSERT_EQ(actual.events.size(), expected.events.size());
+  for (size_t i = 0; i < actual.events.size(); ++i) {
+    EXPECT_EQ(actual.events[i].text, expected.events[i].text);
+    EXPECT_EQ(actual.events[i].end_sample, expected.events[i].end_sample);
+    EXPECT_NEAR(actual.events[i].confidence, expected.events[i].confidence, 1e-4);
+  }
+}
+
+TEST(CudaEngine, TranscribesSpeechWithTheBundledModel) {
+  EngineConfig config = greedy_config();
+  config.max_streams = config.max_batch_size = 2;
+  config.max_position_frames = 100;
+  Engine engine(load("tutti-en-mini", cuda_ops, config), cuda_ops(), config);
+  const std::vector<std::vector<float>> speakers{clip("16k/digit-34.flac"), clip("16k/digit-37.flac")};
+  const std::vector<Said> said = recognize(engine, speakers);
+  for (size_t i = 0; i < speakers.size(); ++i) {
+    const auto cpu = make_engine();
+    expect_same_words(said[i], recognize_alone(*cpu, speakers[i], speakers[i].size()));
+  }
+  EXPECT_THAT(said[0].final_texts(), ElementsAre("FOUR"));
+}
+
+TEST(CudaEngine, GivesAStreamTheSameBitsAloneAndInACrowdAndTheCpusWords) {
+  const EngineConfig config = short_chunks("prefix");
+  const auto model = load("conformer-bn-tiny", cuda_ops, config);
+  const std::vector<std::vector<float>> speakers{speech(16000, 14000), speech(40000, 9000),
+                                                 speech(24000, 12000)};
+  Engine crowd(model, cuda_ops(), config);
+  const std::vector<Said> said = recognize(crowd, speakers);
+  Engine solo(model, cuda_ops(), config);
+  EXPECT_EQ(recognize(solo, std::span(speakers).first(1))[0].events, said[0].events);
+  Engine cpu(load("conformer-bn-tiny", cpu_ops, config), cpu_ops(), config);
+  const std::vector<Said> expected = recognize(cpu, speakers);
+  for (size_t i = 0; i < speakers.size(); ++i) expect_same_words(said[i], expected[i]);
+}
+
+TEST(CudaEngine, RescoresFinalsAsTheCpuDoes) {
+  const EngineConfig config = short_chunks("rescore");
+  Engine engine(load("conformer-u2pp-tiny", cuda_ops, config), cuda_ops(), config);
+  Engine cpu(load("conformer-u2pp-tiny", cpu_ops, config), cpu_ops(), config);
+  const std::vector<std::vector<float>> speakers{speech(16000, 8000)};
+  expect_same_words(recognize(engine, speakers)[0], recognize(cpu, speakers)[0]);
+  EXPECT_EQ(engine.stats().rescored_segments, 1);
+}
+
+TEST(CudaEngine, WaitsOnceATickAndAllocatesNoDeviceMemory) {
+  const EngineConfig config = short_chunks("prefix");
+  Engine engine(load("conformer-bn-tiny", cuda_ops, config), cuda_ops(), config);
+  const std::vector<StreamKey> keys{engine.admit({}).value(), engine.admit({}).value()};
+  const std::vector<float> samples = speech(16000, 15000);
+  const DeviceUse before = engine.stats().device;
+  for (const StreamKey key : keys) must(engine.feed(key, samples));
+  run_until_idle(engine, [](const Update&) {});
+  ASSERT_GE(engine.stats().ticks, 2);
+  EXPECT_EQ(engine.stats().device.waits - before.waits, engine.stats().ticks);
+  EXPECT_EQ(engine.stats().device.allocations - before.allocations, 0);
+}
+
+}  // namespace
+}  // namespace tutti
