@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <iostream>
@@ -31,6 +32,7 @@ struct Options {
   std::string model;
   std::string weights = "fp32";
   std::string decoder = "greedy";
+  std::string device = "cpu";
   int batch = 8;
   int seconds = 10;
   bool json = false;
@@ -46,6 +48,8 @@ struct Samples {
 };
 
 struct Report {
+  double tick_ms_p50 = 0;
+  double tick_ms_p99 = 0;
   double streams_per_core = 0;
   double ms_per_stream_chunk = 0;
   double gemm_ratio = 0;
@@ -55,6 +59,8 @@ struct Report {
   double max_logprob_diff = 0;
   double rss_mb = 0;
   std::optional<double> rescore_ms;
+  std::optional<double> waits_per_tick;  // of a GPU
+  double allocations_per_tick = 0;
 };
 
 Checkpoint load(const Options& options) {
@@ -130,7 +136,8 @@ class Treadmill {
 };
 
 /// Ticks and their bare matrix products in turn, so that whatever else the machine does meets both.
-Samples measure(Engine& engine, Treadmill& treadmill, GemmBaseline& gemms, int seconds) {
+/// A GPU's products are not compared with the CPU's.
+Samples measure(Engine& engine, Treadmill& treadmill, GemmBaseline* gemms, int seconds) {
   Samples samples;
   const auto end = Clock::now() + std::chrono::seconds(seconds);
   while (Clock::now() < end || samples.tick.empty()) {
@@ -138,7 +145,7 @@ Samples measure(Engine& engine, Treadmill& treadmill, GemmBaseline& gemms, int s
     samples.tick.push_back(treadmill.tick());
     samples.features.push_back(1000 * (engine.stats().feature_seconds - before.feature_seconds));
     samples.decode.push_back(1000 * (engine.stats().decode_seconds - before.decode_seconds));
-    samples.gemm.push_back(1000 * gemms.run());
+    samples.gemm.push_back(gemms != nullptr ? 1000 * gemms->run() : samples.tick.back());
   }
   return samples;
 }
@@ -147,6 +154,8 @@ Report summarize(const Samples& samples, const GemmBaseline& gemms, int chunk_ms
   const double tick = percentile(samples.tick, 50);
   const double gemm = percentile(samples.gemm, 50);
   Report report;
+  report.tick_ms_p50 = tick;
+  report.tick_ms_p99 = percentile(samples.tick, 99);
   report.ms_per_stream_chunk = tick / batch;
   report.streams_per_core = chunk_ms / report.ms_per_stream_chunk;
   report.gemm_ratio = tick / gemm;
@@ -164,8 +173,14 @@ std::vector<std::pair<std::string_view, double>> entries(const Report& r) {
                                                            {"features_ms", r.features_ms},
                                                            {"decode_ms", r.decode_ms},
                                                            {"max_logprob_diff", r.max_logprob_diff},
-                                                           {"rss_mb", r.rss_mb}};
+                                                           {"rss_mb", r.rss_mb},
+                                                           {"tick_ms_p50", r.tick_ms_p50},
+                                                           {"tick_ms_p99", r.tick_ms_p99}};
   if (r.rescore_ms) entries.emplace_back("rescore_ms", *r.rescore_ms);
+  if (r.waits_per_tick) {
+    entries.emplace_back("waits_per_tick", *r.waits_per_tick);
+    entries.emplace_back("allocations_per_tick", r.allocations_per_tick);
+  }
   return entries;
 }
 
@@ -188,19 +203,23 @@ void print_breakdown(const TimedOps::Seconds& seconds, const Samples& samples, i
 }
 
 int bench(const Options& options) {
-  const LogprobCheck check(load(options), options.batch);
+  constexpr int most_checked = 8;  // of a GPU's lanes: the reference is computed on one core
   EngineConfig config;
-  config.device = "cpu";
+  config.device = options.device;
+  std::string note;
+  const Device device = select_devices(options.device, 1, note).front();
+  const bool on_cpu = device.kind == Device::Kind::cpu;
+  const LogprobCheck check(load(options), on_cpu ? options.batch : std::min(options.batch, most_checked));
   config.decoder = options.decoder;
   config.max_streams = options.batch;
   config.max_batch_size = options.batch;
   config.max_tick_ms = 10000;  // the batch is what is asked for, whatever it costs
   const WeightType weights = parse_weight_type(options.weights);
-  std::unique_ptr<Ops> ops = open_device({}, weights);
+  std::unique_ptr<Ops> ops = open_device(device, weights);
   const auto model = std::make_shared<const ConformerCtc>(load(options), *ops, required_positions(config),
                                                           required_hypothesis_tokens(config));
   std::cerr << fmt::format("tutti: {}, batch {}\n", ops->description(), options.batch);
-  const double difference = check.max_difference(model, open_device({}));
+  const double difference = check.max_difference(model, open_device(device));
   if (!std::isfinite(difference)) throw std::logic_error("a log-probability is not a number");
 
   TimedOps::Seconds seconds{};
@@ -212,14 +231,21 @@ int bench(const Options& options) {
   const double rss = static_cast<double>(resident_memory()) / (1 << 20);
 
   GemmBaseline gemms(model->spec(), config.chunk_size, options.batch, weights);
-  gemms.choose_kernels(5);
+  if (on_cpu) gemms.choose_kernels(5);
   seconds = {};
-  const Samples samples = measure(engine, treadmill, gemms, options.seconds);
+  const EngineStats before = engine.stats();
+  const Samples samples = measure(engine, treadmill, on_cpu ? &gemms : nullptr, options.seconds);
   Report report = summarize(samples, gemms, engine.chunk_ms(), options.batch);
   report.max_logprob_diff = difference;
   report.rss_mb = rss;
   if (const int64_t segments = engine.stats().rescored_segments; segments > 0) {
     report.rescore_ms = 1000 * engine.stats().rescore_seconds / static_cast<double>(segments);
+  }
+  if (!on_cpu) {
+    const auto ticks = static_cast<double>(samples.tick.size());
+    const DeviceUse use = engine.stats().device;
+    report.waits_per_tick = static_cast<double>(use.waits - before.device.waits) / ticks;
+    report.allocations_per_tick = static_cast<double>(use.allocations - before.device.allocations) / ticks;
   }
   print_figures(entries(report), options.json);
   if (options.breakdown) print_breakdown(seconds, samples, options.batch);
@@ -231,7 +257,7 @@ int bench(const Options& options) {
 void add_bench_engine(CLI::App& app, int& exit_code) {
   const auto options = std::make_shared<Options>();
   CLI::App* const command =
-      app.add_subcommand("engine", "One core's recognizer by itself: no sockets, no actors");
+      app.add_subcommand("engine", "One owner's recognizer by itself: no sockets, no actors");
   command->footer(
       "Every stream always has its next chunk ready, so each tick is a full batch. Medians over the ticks "
       "of:\n"
@@ -244,6 +270,10 @@ void add_bench_engine(CLI::App& app, int& exit_code) {
       "  features_ms          of ms_per_stream_chunk; decode_ms likewise\n"
       "  max_logprob_diff     from fp32 results of each stream alone, and from a double-precision CTC layer\n"
       "  rss_mb               of a process with this model, before the comparison's own memory\n"
+      "  tick_ms_p50          of whole ticks; tick_ms_p99 likewise\n"
+      "  waits_per_tick       on a GPU: times that the host waited for it; allocations_per_tick likewise. "
+      "There\n"
+      "                       gemm_gflops are the products' over the whole tick\n"
       "  rescore_ms           with --decoder rescore: mean of rescoring a segment of 10 s");
   auto* const synthetic =
       command->add_option("--synthetic", options->synthetic, "Size of a model with arbitrary weights")
@@ -255,8 +285,9 @@ void add_bench_engine(CLI::App& app, int& exit_code) {
   command->add_option("--decoder", options->decoder, "How tokens are chosen")
       ->check(CLI::IsMember({"greedy", "prefix", "rescore"}))
       ->capture_default_str();
+  command->add_option("--device", options->device, "What computes: cpu or cuda:N")->capture_default_str();
   command->add_option("--batch", options->batch, "Streams in a tick")
-      ->check(CLI::Range(1, 256))
+      ->check(CLI::Range(1, 512))
       ->capture_default_str();
   command->add_option("--seconds", options->seconds, "How long to measure")
       ->check(CLI::Range(1, 3600))

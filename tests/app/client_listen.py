@@ -133,7 +133,7 @@ class EngineBenchTest(unittest.TestCase):
         self.assertEqual(
             list(report),
             ["streams_per_core", "ms_per_stream_chunk", "gemm_ratio", "gemm_gflops", "features_ms", "decode_ms",
-             "max_logprob_diff", "rss_mb"],
+             "max_logprob_diff", "rss_mb", "tick_ms_p50", "tick_ms_p99"],
         )
         self.assertLess(report["max_logprob_diff"], 1e-4)
         self.assertTrue(all(value >= 0 for value in report.values()))

@@ -1,0 +1,98 @@
+#!/usr/bin/env bash
+# Settles on a machine with an NVIDIA GPU what the tests cannot without one, in less than 8 minutes on 16 cores: builds,
+# runs the conformance suite (row equality among it) and the small part of it under compute-sanitizer, compares with every
+# reference file, and measures the engine at widths from 1 to 512. Prints a table; writes it and gpu_check.json to OUT.
+#
+# bench/gpu_check.sh [OUT]          OUT defaults to build/gpu_check
+# Environment: GPU=0  SECONDS_EACH=1  CMAKE_ARGS=  REFERENCES="MODEL:GOLDEN ..." to be compared with, too
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+gpu=${GPU:-0}
+device=cuda:$gpu
+build=build/gpu
+out=$(realpath -m "${1:-build/gpu_check}")
+
+python3 - "$gpu" <<'PYTHON' || exit 1
+import ctypes
+import sys
+
+def stop(why):
+    sys.exit(f"gpu_check: {why}")
+
+try:
+    driver = ctypes.CDLL("libcuda.so.1")
+except OSError:
+    stop("no NVIDIA driver is installed (libcuda.so.1 was not found)")
+if error := driver.cuInit(0):
+    stop(f"the NVIDIA driver does not start (error {error})")
+count = ctypes.c_int()
+driver.cuDeviceGetCount(ctypes.byref(count))
+if int(sys.argv[1]) >= count.value:
+    stop(f"the NVIDIA driver has {count.value} GPUs, and number {sys.argv[1]} is asked for")
+PYTHON
+
+mkdir -p "$out"
+step() { printf '\n== %s (%d s)\n' "$1" "$SECONDS"; }
+failed=()
+
+step build
+generator=(); if command -v ninja > /dev/null; then generator=(-G Ninja); fi
+# shellcheck disable=SC2086
+cmake -S . -B "$build" "${generator[@]}" -DCMAKE_BUILD_TYPE=Release -DTUTTI_CUDA=ON ${CMAKE_ARGS:-} > "$out/build.log" 2>&1
+cmake --build "$build" -j"$(nproc)" --target tutti gpu_conformance_test >> "$out/build.log" 2>&1 \
+  || { tail -20 "$out/build.log"; exit 1; }
+tutti=$build/bin/tutti
+conformance=$(find "$build" -name gpu_conformance_test -type f -perm -u+x | head -1)
+
+step conformance
+CUDA_VISIBLE_DEVICES=$gpu "$conformance" --gtest_filter='*/Cuda' --gtest_output="json:$out/conformance.json" \
+  > "$out/conformance.log" || failed+=(conformance)
+tail -3 "$out/conformance.log"
+
+step references
+: > "$out/verify.tsv"
+references=(); for golden in tests/data/*/golden.safetensors; do references+=("$(dirname "$golden"):$golden"); done
+for pair in "${references[@]}" ${REFERENCES:-}; do
+  status=pass
+  "$tutti" verify "${pair%%:*}" "${pair#*:}" --device "$device" > "$out/verify.log" || { status=FAIL; failed+=("${pair#*:}"); }
+  printf '%s\t%s\n' "${pair#*:}" "$status" | tee -a "$out/verify.tsv"
+  if [ "$status" = FAIL ]; then grep FAILED "$out/verify.log" || true; fi
+done
+
+step compute-sanitizer
+: > "$out/sanitizer.tsv"
+sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda*/bin/compute-sanitizer 2> /dev/null | head -1 || true)
+if [ -n "$sanitizer" ]; then
+  for tool in memcheck racecheck synccheck; do
+    status=pass
+    CUDA_VISIBLE_DEVICES=$gpu timeout 60 "$sanitizer" --tool "$tool" --error-exitcode 9 "$conformance" \
+      --gtest_filter='*Attention*/Cuda:*Conv*/Cuda:*Softmax*/Cuda:*Fbank*/Cuda:*Indexing*/Cuda:*Decoder*/Cuda' \
+      > "$out/sanitizer-$tool.log" 2>&1 || { status=FAIL; failed+=("$tool"); }
+    printf '%s\t%s\n' "$tool" "$status" | tee -a "$out/sanitizer.tsv"
+  done
+else
+  echo "compute-sanitizer is not installed"
+fi
+
+step engine
+: > "$out/bench.jsonl"
+for model in 12x256x2048h4v5000 12x512x2048h8v5000; do
+  for weights in fp32 bf16; do
+    for width in 1 2 4 8 16 32 64 128 256 512; do
+      figures=$("$tutti" bench engine --device "$device" --synthetic "$model" --weights "$weights" --batch "$width" \
+        --seconds "${SECONDS_EACH:-1}" --json 2> "$out/bench.log") || { tail -1 "$out/bench.log"; failed+=("$model $weights $width"); continue; }
+      printf '{"model": "%s", "weights": "%s", "width": %d, "figures": %s}\n' "$model" "$weights" "$width" "$figures" \
+        >> "$out/bench.jsonl"
+    done
+    "$tutti" bench engine --device "$device" --synthetic "$model" --weights "$weights" --batch 64 --breakdown \
+      --seconds "${SECONDS_EACH:-1}" > "$out/breakdown-$model-$weights.txt" 2> "$out/bench.log" || true
+  done
+done
+
+step report
+python3 bench/gpu_report.py "$out" "$gpu" "$SECONDS" | tee "$out/table.txt"
+if [ ${#failed[@]} -gt 0 ]; then
+  printf 'FAILED: %s\n' "${failed[@]}"
+  exit 1
+fi
