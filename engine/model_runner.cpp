@@ -1,5 +1,7 @@
 #include "engine/model_runner.hpp"
 
+#include <algorithm>
+#include <bit>
 #include <utility>
 
 namespace tutti {
@@ -14,24 +16,58 @@ CacheConfig with_model_geometry(CacheConfig cache, const ConformerCtc& model) {
   return cache;
 }
 
+namespace {
+
+EncoderOutput without_padding(EncoderOutput out, int lanes) {
+  out.layout = {out.layout.row_begin.first(static_cast<size_t>(lanes) + 1)};
+  for (TensorView* rows : {&out.encoder_out, &out.log_probs, &out.top_ids, &out.top_log_probs}) {
+    *rows = rows->slice(0, out.layout.rows());
+  }
+  return out;
+}
+
+}  // namespace
+
 ModelRunner::ModelRunner(std::shared_ptr<const ConformerCtc> model, std::unique_ptr<Ops> ops,
                          CacheConfig cache, std::unique_ptr<const CtcDecoder> decoder)
     : model_(std::move(model)),
       ops_(std::move(ops)),
-      pool_(with_model_geometry(cache, *model_), *ops_, kv_dtype),
-      attention_(pool_, pool_.config()),
-      cnn_(pool_.config(), *ops_),
+      most_padded_(ops_->most_padded_lanes()),
+      pool_(with_model_geometry(cache, *model_), *ops_, kv_dtype, most_padded_ > 0 ? 1 : 0),
+      attention_(pool_, pool_.config(), most_padded_ > 0 ? 1 : 0),
+      cnn_(pool_.config(), *ops_, most_padded_ > 0 ? 1 : 0),
       ctc_(std::move(decoder), pool_.config().max_streams),
-      batch_(pool_, pool_.config().max_batch_size, attention_.table_width()),
-      workspace_(model_->make_workspace(*ops_, cache.chunk_size, pool_.config().max_batch_size,
-                                        ctc_.decoder().top_k())) {
-  const auto lanes = static_cast<size_t>(pool_.config().max_batch_size);
+      batch_(pool_, padded_lanes(pool_.config().max_batch_size), attention_.table_width()),
+      workspace_(
+          model_->make_workspace(*ops_, cache.chunk_size, batch_.max_lanes(), ctc_.decoder().top_k())) {
+  if (most_padded_ > 0) {
+    blank_window_ = ops_->allocate(
+        DType::f32, {ConformerCtc::geometry(cache.chunk_size).window, model_->spec().fbank.num_mel_bins});
+  }
+  const auto lanes = static_cast<size_t>(batch_.max_lanes());
   ids_.reserve(lanes);
   frames_.reserve(lanes);
   features_.reserve(lanes);
   feature_frames_.reserve(lanes);
   slots_.reserve(lanes);
   first_position_.reserve(lanes);
+}
+
+// The next power of two, where that many are worth it.
+int ModelRunner::padded_lanes(int lanes) const {
+  return lanes > most_padded_ ? lanes : static_cast<int>(std::bit_ceil(static_cast<unsigned>(lanes)));
+}
+
+// Behind the lanes of streams; `batch_` has them already.
+void ModelRunner::add_padding(int lanes) {
+  const PagedKv kv = batch_.layer(0);
+  for (auto lane = static_cast<size_t>(batch_.lanes() - lanes); lane < kv.cache_seqlens.size(); ++lane) {
+    frames_.push_back(pool_.config().chunk_size);
+    features_.push_back(blank_window_.view().f32());
+    feature_frames_.push_back(ConformerCtc::geometry(pool_.config().chunk_size).window);
+    slots_.push_back(cnn_.scratch_slot());
+    first_position_.push_back(kv.cache_seqlens[lane]);
+  }
 }
 
 EncoderOutput ModelRunner::forward(std::span<const ChunkLane> lanes, const Probe* probe) {
@@ -50,15 +86,30 @@ EncoderOutput ModelRunner::forward(std::span<const ChunkLane> lanes, const Probe
     first_position_.push_back(lane.first_position);
   }
   attention_.prepare_chunks_batched(ids_, frames_);
-  attention_.fill_batch(ids_, batch_);
-  const EncoderOutput out = model_->forward(*ops_, workspace_,
-                                            {.features = features_,
-                                             .feature_frames = feature_frames_,
-                                             .slots = slots_,
-                                             .first_position = first_position_},
-                                            batch_, cnn_, probe);
+  // Batches of short chunks, or of any that are watched, are seldom the same.
+  const int chunk = pool_.config().chunk_size;
+  const bool usual = probe == nullptr && std::ranges::all_of(frames_, [=](int n) { return n == chunk; });
+  const auto width = static_cast<int>(lanes.size());
+  const int padding = usual ? padded_lanes(width) - width : 0;
+  attention_.fill_batch(ids_, batch_, padding);
+  add_padding(padding);
+
+  struct Pass {
+    ModelRunner& runner;
+    const Probe* probe;
+    EncoderOutput out;
+  } pass{*this, probe, {}};
+  ops_->repeat(usual ? width + padding : 0, [&pass] {
+    ModelRunner& r = pass.runner;
+    pass.out = r.model_->forward(*r.ops_, r.workspace_,
+                                 {.features = r.features_,
+                                  .feature_frames = r.feature_frames_,
+                                  .slots = r.slots_,
+                                  .first_position = r.first_position_},
+                                 r.batch_, r.cnn_, pass.probe);
+  });
   for (size_t i = 0; i < ids_.size(); ++i) attention_.commit_chunk_paged(ids_[i], frames_[i]);
-  return out;
+  return without_padding(pass.out, width);
 }
 
 }  // namespace tutti

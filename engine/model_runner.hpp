@@ -32,7 +32,9 @@ class ModelRunner {
   ModelRunner(std::shared_ptr<const ConformerCtc> model, std::unique_ptr<Ops> ops, CacheConfig cache,
               std::unique_ptr<const CtcDecoder> decoder);
 
-  /// At most max_batch_size lanes, each stream at most once. The output is valid until the next call.
+  /// At most max_batch_size lanes, each stream at most once. The output is valid until the next call. Where
+  /// the device gains by it, a batch of full chunks is padded to a power of two with lanes that no stream
+  /// has.
   EncoderOutput forward(std::span<const ChunkLane> lanes, const Probe* probe = nullptr);
 
   [[nodiscard]] StreamCacheView view(StreamId id, int slot) { return {id, slot, attention_, cnn_, ctc_}; }
@@ -47,14 +49,19 @@ class ModelRunner {
   [[nodiscard]] const CacheConfig& cache_config() const { return pool_.config(); }
 
  private:
+  [[nodiscard]] int padded_lanes(int lanes) const;
+  void add_padding(int lanes);
+
   std::shared_ptr<const ConformerCtc> model_;
   std::unique_ptr<Ops> ops_;
+  int most_padded_;
   BlockPool pool_;
   AttentionCacheManager attention_;
   CnnCacheManager cnn_;
   CtcStateCacheManager ctc_;
   PagedKvCache batch_;
   EncoderWorkspace workspace_;
+  Tensor blank_window_;  // (window, mel), of lanes that only pad
   // The lanes of one batch, field by field, as the managers and the model take them.
   std::vector<StreamId> ids_;
   std::vector<int> frames_;

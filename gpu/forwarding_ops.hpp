@@ -101,6 +101,10 @@ class ForwardingOps : public Ops {
                                const TensorView& out) override {
     inner_->decoder_cross_attention(layout, kv, queries, out);
   }
+  void repeat(int kind, const std::function<void()>& operations) override {
+    inner_->repeat(kind, operations);
+  }
+  int most_padded_lanes() const override { return inner_->most_padded_lanes(); }
   void copy(const TensorView& from, const TensorView& to) override { inner_->copy(from, to); }
 
  private:

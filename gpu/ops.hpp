@@ -2,6 +2,7 @@
 
 #include <cassert>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -130,6 +131,7 @@ struct Reading {
 struct DeviceUse {
   int64_t waits = 0;        ///< times that the host waited for the device
   int64_t allocations = 0;  ///< of device memory or pinned memory
+  int64_t repeats = 0;      ///< of recorded work, as a whole
 };
 
 /// The fused operations a streaming encoder is written against. An Ops belongs to one owner thread and holds
@@ -264,6 +266,13 @@ class Ops {
   /// queries and out (rows, heads * head_dim).
   virtual void decoder_cross_attention(const BatchLayout& layout, const DecoderKv& kv,
                                        const TensorView& queries, const TensorView& out) = 0;
+
+  /// Runs `operations`, which calls operations of this Ops on the same memory, and reads nothing back. Where
+  /// `kind` names the same operations as before and only the arrays that say which rows, lanes and slots are
+  /// meant have changed, a device may repeat them as a whole, at less cost to the host.
+  virtual void repeat(int /*kind*/, const std::function<void()>& operations) { operations(); }
+  /// Up to so many lanes a batch is worth being padded to a power of two, so that there are few kinds.
+  [[nodiscard]] virtual int most_padded_lanes() const { return 0; }
 
   /// to = from: the same type and number of elements, without overlap.
   virtual void copy(const TensorView& from, const TensorView& to) = 0;

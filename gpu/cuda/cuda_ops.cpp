@@ -3,9 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cassert>
+#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gpu/cuda/batch_arrays.hpp"
@@ -17,6 +20,8 @@ namespace {
 
 /// Enough for the index arrays of a tick of any usual size.
 constexpr size_t staging_bytes = size_t{4} << 20;
+/// From so many lanes on, what launches cost the host is little beside what they do.
+constexpr int most_padded = 64;
 /// Of what is read, the largest piece that is copied at once.
 constexpr size_t read_piece = size_t{1} << 20;
 /// Scratch of the first convolution: 25 lanes' of a model of width 256.
@@ -29,6 +34,18 @@ cuda::IndexedAxis indexed(const TensorView& tensor, int axis) {
   return view;
 }
 
+/// Shows profilers what the host does while it lasts.
+class Range {
+ public:
+  Range(const cuda::PluginApi& api, const char* name) : api_(api) { api_.begin_range(name); }
+  ~Range() { api_.end_range(); }
+  Range(const Range&) = delete;
+  Range& operator=(const Range&) = delete;
+
+ private:
+  const cuda::PluginApi& api_;
+};
+
 class CudaOps final : public Ops {
  public:
   CudaOps(const cuda::PluginApi& api, int device, cuda::MatrixType type)
@@ -37,6 +54,14 @@ class CudaOps final : public Ops {
         type_(type),
         staging_(api, device, staging_bytes),
         description_(fmt::format("cuda:{} ({})", device, type == cuda::MatrixType::bf16 ? "bf16" : "fp32")) {}
+
+  ~CudaOps() override {
+    for (const Graph& graph : graphs_) {
+      if (graph.recorded != nullptr) api_.release_graph(graph.recorded);
+    }
+  }
+  CudaOps(const CudaOps&) = delete;
+  CudaOps& operator=(const CudaOps&) = delete;
 
   [[nodiscard]] std::string_view description() const override { return description_; }
 
@@ -56,6 +81,7 @@ class CudaOps final : public Ops {
   }
 
   void read(std::span<const Reading> readings) override {
+    const Range range(api_, "read results");
     for (const Reading& reading : readings) {
       for (size_t done = 0; done < reading.from.bytes(); done += read_piece) {
         const size_t bytes = std::min(read_piece, reading.from.bytes() - done);
@@ -73,6 +99,7 @@ class CudaOps final : public Ops {
     streams_.reserve(static_cast<size_t>(lanes));
     if (samples == 0) return;
     staging_.reserve(staging_bytes + static_cast<size_t>(samples) * sizeof(float));
+    staging_.reserve_recorded(staging_bytes);
     floats(conv1_, conv1_floats);
     floats(conv2_, conv1_floats / 4);
   }
@@ -94,6 +121,7 @@ class CudaOps final : public Ops {
   }
 
   void fbank(const PackedFbank& tables, std::span<const FbankJob> jobs) override {
+    const Range range(api_, "features");
     const auto& packed = static_cast<const cuda::CudaFbank&>(tables);
     size_t samples = 0;
     for (const FbankJob& job : jobs) samples += packed.samples(job.frames);
@@ -300,6 +328,30 @@ class CudaOps final : public Ops {
     attend(layout, kv, queries, nullptr, false, out);
   }
 
+  void repeat(int kind, const std::function<void()>& operations) override {
+    const Range range(api_, "forward");
+    Graph* const graph = kind > 0 && kind <= most_padded ? &graphs_[static_cast<size_t>(kind)] : nullptr;
+    // The first time shows what is to be made once, and not with every repetition.
+    if (graph == nullptr || !std::exchange(graph->seen, true) || !staging_.begin_recorded())
+      return operations();
+    if (graph->recorded == nullptr) {
+      check(api_.start_recording(queue(), cuda::QueueMode::record), "record its work");
+      operations();
+      check(api_.finish_recording(queue(), &graph->recorded), "record its work");
+    } else {
+      check(api_.start_recording(queue(), cuda::QueueMode::compare), "record its work");
+      operations();
+    }
+    staging_.end_recorded();
+    int same = 0;
+    check(api_.repeat(queue(), graph->recorded, &same), "repeat its work");
+    if (same != 0) return staging_.count_repeat();
+    api_.release_graph(std::exchange(graph->recorded, nullptr));
+    operations();
+  }
+
+  [[nodiscard]] int most_padded_lanes() const override { return most_padded; }
+
   void copy(const TensorView& from, const TensorView& to) override {
     assert(from.dtype == to.dtype && from.shape.elements() == to.shape.elements());
     staging_.copy(to.data, from.data, from.bytes());
@@ -392,6 +444,12 @@ class CudaOps final : public Ops {
     std::byte* to;
   };
   std::vector<Arriving> arriving_;
+  /// Work of a kind.
+  struct Graph {
+    bool seen = false;
+    cuda::Graph* recorded = nullptr;
+  };
+  std::array<Graph, most_padded + 1> graphs_{};
   Tensor conv1_, conv2_;  ///< scratch of the subsampling
 };
 

@@ -56,6 +56,7 @@ __device__ inline void mma_bf16(float (&sums)[4], const uint32_t (&x)[4], const 
 template <class... Parameters, class... Arguments>
 int launch(Queue* queue, void (*kernel)(Parameters...), dim3 grid, dim3 block, Arguments... arguments) {
   if (grid.x == 0 || grid.y == 0) return cudaSuccess;
+  if (!queue->recording.takes(kernel, grid, block, static_cast<Parameters>(arguments)...)) return cudaSuccess;
   if (const cudaError_t error = cudaSetDevice(queue->device); error != cudaSuccess) return error;
   kernel<<<grid, block, 0, queue->stream>>>(static_cast<Parameters>(arguments)...);
   return cudaGetLastError();

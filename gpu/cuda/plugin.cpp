@@ -1,12 +1,19 @@
 #include "gpu/cuda/plugin_api.hpp"
 
 #include <cuda_runtime_api.h>
+#include <nvtx3/nvToolsExt.h>
 
 #include <cstdio>
 
 #include "gpu/cuda/queue.hpp"
 
 namespace tutti::cuda {
+
+struct Graph {
+  cudaGraphExec_t executable;
+  uint64_t hash;
+};
+
 namespace {
 
 /// The architecture of the oldest GPU that the kernels are built for.
@@ -64,7 +71,7 @@ int open_queue(int device, Queue** queue) {
       error != cudaSuccess) {
     return error;
   }
-  *queue = new Queue{device, stream};
+  *queue = new Queue{.device = device, .stream = stream};
   return cudaSuccess;
 }
 
@@ -97,9 +104,44 @@ int allocate_pinned(size_t bytes, std::byte** memory) {
 void release_pinned(std::byte* memory) { static_cast<void>(cudaFreeHost(memory)); }
 
 int copy(Queue* queue, void* to, const void* from, size_t bytes) {
+  if (!queue->recording.takes(to, from, bytes)) return cudaSuccess;
   if (const cudaError_t error = cudaSetDevice(queue->device); error != cudaSuccess) return error;
   return cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, queue->stream);
 }
+
+int start_recording(Queue* queue, QueueMode mode) {
+  queue->recording.start(mode);
+  if (mode != QueueMode::record) return cudaSuccess;
+  if (const cudaError_t error = cudaSetDevice(queue->device); error != cudaSuccess) return error;
+  return cudaStreamBeginCapture(queue->stream, cudaStreamCaptureModeThreadLocal);
+}
+
+int finish_recording(Queue* queue, Graph** graph) {
+  *graph = nullptr;
+  const uint64_t hash = queue->recording.finish();
+  cudaGraph_t captured = nullptr;
+  if (const cudaError_t error = cudaStreamEndCapture(queue->stream, &captured); error != cudaSuccess)
+    return error;
+  cudaGraphExec_t executable = nullptr;
+  const cudaError_t error = cudaGraphInstantiate(&executable, captured, 0);
+  static_cast<void>(cudaGraphDestroy(captured));
+  if (error != cudaSuccess) return error;
+  *graph = new Graph{.executable = executable, .hash = hash};
+  return cudaSuccess;
+}
+
+int repeat(Queue* queue, Graph* graph, int* same) {
+  *same = queue->recording.finish() == graph->hash ? 1 : 0;
+  return *same != 0 ? cudaGraphLaunch(graph->executable, queue->stream) : cudaSuccess;
+}
+
+void release_graph(Graph* graph) {
+  static_cast<void>(cudaGraphExecDestroy(graph->executable));
+  delete graph;
+}
+
+void begin_range(const char* name) { static_cast<void>(nvtxRangePushA(name)); }
+void end_range() { static_cast<void>(nvtxRangePop()); }
 
 int memory(int device, size_t* free, size_t* total) {
   if (const cudaError_t error = cudaSetDevice(device); error != cudaSuccess) return error;
@@ -120,6 +162,12 @@ constexpr PluginApi api{.abi_version = plugin_abi_version,
                         .release_pinned = release_pinned,
                         .copy = copy,
                         .memory = memory,
+                        .start_recording = start_recording,
+                        .finish_recording = finish_recording,
+                        .repeat = repeat,
+                        .release_graph = release_graph,
+                        .begin_range = begin_range,
+                        .end_range = end_range,
                         .wait = wait,
                         .kernels = kernel_table};
 

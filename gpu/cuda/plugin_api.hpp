@@ -3,6 +3,7 @@
 #include <cstddef>
 
 #include "gpu/cuda/kernels.hpp"
+#include "gpu/cuda/recording.hpp"
 
 namespace tutti::cuda {
 
@@ -32,6 +33,16 @@ struct PluginApi {
   int (*copy)(Queue* queue, void* to, const void* from, size_t bytes);
   /// Of the GPU's memory, what is free and what there is.
   int (*memory)(int device, size_t* free, size_t* total);
+  /// From now on work is not run but recorded, or, with QueueMode::compare, compared with what was recorded.
+  /// Of memory that is not pinned nothing may be copied, and nobody may wait.
+  int (*start_recording)(Queue* queue, QueueMode mode);
+  int (*finish_recording)(Queue* queue, Graph** graph);
+  /// Ends a comparison. Queues the graph if what it would do is what was to be done, and says so.
+  int (*repeat)(Queue* queue, Graph* graph, int* same);
+  void (*release_graph)(Graph* graph);
+  /// Names what is queued until the next end_range for profilers.
+  void (*begin_range)(const char* name);
+  void (*end_range)();
   /// Returns when all that was queued is done.
   int (*wait)(Queue* queue);
 

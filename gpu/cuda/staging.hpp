@@ -41,9 +41,10 @@ class Staging {
   };
   [[nodiscard]] Place place(size_t bytes);
   /// Whether there is a place without a wait.
-  [[nodiscard]] bool fits(size_t bytes) const { return used_ + bytes <= size_; }
+  [[nodiscard]] bool fits(size_t bytes) const { return current_->used + bytes <= current_->size; }
   /// Makes places for so many bytes, if there are not.
-  void reserve(size_t bytes);
+  void reserve(size_t bytes) { reserve(places_, bytes); }
+  void reserve_recorded(size_t bytes) { reserve(recorded_, bytes); }
 
   /// Queues copies of the arrays, all the arrays of one kernel, and returns where they will be.
   template <class... T>
@@ -62,18 +63,38 @@ class Staging {
     return std::tuple<const T*...>{next<T>(device, arrays.size_bytes())...};
   }
 
+  /// From now on places are of a memory of their own, the same for the same sequence of requests: what
+  /// recorded work reads. False, and nothing changed, unless there was a wait since it was last used.
+  [[nodiscard]] bool begin_recorded();
+  void end_recorded();
+
   /// Queues a copy; see PluginApi::copy.
   void copy(void* to, const void* from, size_t bytes);
   void wait();
 
   [[nodiscard]] const DeviceUse& use() const { return use_; }
   void count_allocation() { ++use_.allocations; }
+  void count_repeat() { ++use_.repeats; }
 
  private:
   /// For any type, and for whole cache lines.
   static constexpr size_t padded(size_t bytes) { return (bytes + 63) / 64 * 64; }
-  void allocate(size_t bytes);
-  void release();
+  /// The same memory on both sides, and what has been staged there since the last wait, the newest
+  /// overwriting the oldest.
+  struct Region {
+    Place memory{};
+    size_t size = 0;
+    size_t used = 0;
+    struct Staged {
+      size_t begin, bytes;
+    };
+    static constexpr size_t remembered = 16;
+    std::array<Staged, remembered> lately{};
+    size_t staged = 0;
+  };
+  void reserve(Region& region, size_t bytes);
+  void allocate(Region& region, size_t bytes);
+  void release(Region& region);
   /// Queues the copy of the place that was given out last, or gives it back when the same lies elsewhere;
   /// returns where it will be.
   std::byte* staged(const Place& at, size_t bytes);
@@ -88,16 +109,9 @@ class Staging {
   const PluginApi& api_;
   int device_;
   Queue* queue_ = nullptr;
-  Place memory_{};
-  size_t size_ = 0;
-  size_t used_ = 0;
-  /// What has been staged since the last wait, the newest overwriting the oldest.
-  struct Staged {
-    size_t begin, bytes;
-  };
-  static constexpr size_t remembered = 16;
-  std::array<Staged, remembered> lately_{};
-  size_t staged_ = 0;
+  Region places_;
+  Region recorded_;
+  Region* current_ = &places_;
   DeviceUse use_;
 };
 

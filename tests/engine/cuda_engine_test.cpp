@@ -9,6 +9,7 @@
 #include "engine_fixture.hpp"
 #include "gpu/cpu/cpu_ops.hpp"
 #include "gpu/cuda/cuda_ops.hpp"
+#include "gpu/forwarding_ops.hpp"
 #include "model/model_loader.hpp"
 #include "tests/gpu/cuda_host/api.hpp"
 
@@ -18,6 +19,14 @@ namespace {
 using testing::ElementsAre;
 
 std::unique_ptr<Ops> cuda_ops() { return make_cuda_ops(cuda::host::api(), 0); }
+
+/// Neither repeats work as a whole nor pads batches for it.
+class EagerOps final : public ForwardingOps {
+ public:
+  using ForwardingOps::ForwardingOps;
+  void repeat(int /*kind*/, const std::function<void()>& operations) override { operations(); }
+  int most_padded_lanes() const override { return 0; }
+};
 
 using Open = std::unique_ptr<Ops> (*)();
 std::unique_ptr<Ops> cpu_ops() { return make_cpu_ops(); }
@@ -58,8 +67,8 @@ std::vector<float> speech(size_t begin, size_t count) {
 EngineConfig short_chunks(const std::string& decoder) {
   EngineConfig config;
   config.decoder = decoder;
-  config.chunk_size = 8;
-  config.num_left_chunks = 1;
+  config.chunk_size = 4;
+  config.num_left_chunks = 2;
   config.max_streams = 3;
   config.max_batch_size = 3;
   config.max_position_frames = 60;
@@ -90,14 +99,15 @@ TEST(CudaEngine, TranscribesSpeechWithTheBundledModel) {
   EXPECT_THAT(said[0].final_texts(), ElementsAre("FOUR"));
 }
 
-TEST(CudaEngine, GivesAStreamTheSameBitsAloneAndInACrowdAndTheCpusWords) {
+TEST(CudaEngine, GivesAStreamTheSameBitsAloneAndInACrowdWhoseTicksAreRepeatedAndTheCpusWords) {
   const EngineConfig config = short_chunks("prefix");
   const auto model = load("conformer-bn-tiny", cuda_ops, config);
-  const std::vector<std::vector<float>> speakers{speech(16000, 14000), speech(40000, 9000),
-                                                 speech(24000, 12000)};
+  const std::vector<std::vector<float>> speakers{speech(16000, 11000), speech(40000, 6000),
+                                                 speech(24000, 9000)};
   Engine crowd(model, cuda_ops(), config);
   const std::vector<Said> said = recognize(crowd, speakers);
-  Engine solo(model, cuda_ops(), config);
+  EXPECT_GT(crowd.stats().device.repeats, 0);
+  Engine solo(model, std::make_unique<EagerOps>(cuda_ops()), config);
   EXPECT_EQ(recognize(solo, std::span(speakers).first(1))[0].events, said[0].events);
   Engine cpu(load("conformer-bn-tiny", cpu_ops, config), cpu_ops(), config);
   const std::vector<Said> expected = recognize(cpu, speakers);
@@ -117,13 +127,15 @@ TEST(CudaEngine, WaitsOnceATickAndAllocatesNoDeviceMemory) {
   const EngineConfig config = short_chunks("prefix");
   Engine engine(load("conformer-bn-tiny", cuda_ops, config), cuda_ops(), config);
   const std::vector<StreamKey> keys{engine.admit({}).value(), engine.admit({}).value()};
-  const std::vector<float> samples = speech(16000, 15000);
+  const std::vector<float> samples = speech(16000, 9000);
   const DeviceUse before = engine.stats().device;
   for (const StreamKey key : keys) must(engine.feed(key, samples));
   run_until_idle(engine, [](const Update&) {});
   ASSERT_GE(engine.stats().ticks, 2);
   EXPECT_EQ(engine.stats().device.waits - before.waits, engine.stats().ticks);
   EXPECT_EQ(engine.stats().device.allocations - before.allocations, 0);
+  // All but the first, which shows what there is to repeat.
+  EXPECT_EQ(engine.stats().device.repeats, engine.stats().ticks - 1);
 }
 
 }  // namespace
