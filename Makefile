@@ -5,6 +5,7 @@
 #              ones shortened
 # make fuzz    what reads messages and files, fed with what libFuzzer makes up: FUZZ_SECONDS=5 of it for each reader
 # make nightly what has the time: the long tests under the sanitizers too, and NIGHTLY_SECONDS=600 for each reader
+# make package  a Debian package of the program and the bundled model: build/release/tutti_*.deb
 # make check   formatting, the rules between folders, and the tests that the documentation names
 #
 # CMAKE_ARGS is passed to CMake, for example CMAKE_ARGS=-DTUTTI_CUDA=ON.
@@ -23,7 +24,7 @@ CTEST := ctest --output-on-failure -j$(JOBS)
 # Rebuilds are quick where ccache is installed; without it the variable is empty and ignored.
 export CMAKE_CXX_COMPILER_LAUNCHER := $(shell command -v ccache)
 
-.PHONY: run build test asan fuzz nightly check install install-tests install-fuzz configure
+.PHONY: run build test asan fuzz nightly package check install install-tests install-fuzz configure
 .NOTPARALLEL:
 
 run: install build
@@ -49,6 +50,9 @@ fuzz: install-fuzz
 nightly:
 	$(MAKE) asan TUTTI_LONG_TESTS=1
 	$(MAKE) fuzz FUZZ_SECONDS=$(NIGHTLY_SECONDS)
+
+package: build
+	cd $(BUILD) && cpack
 
 check:
 	scripts/check-format.sh

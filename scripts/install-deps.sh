@@ -13,7 +13,7 @@ packages=(
 case "${1:-}" in
   "") ;;
   --tests)
-    packages+=(chromium openssl python3-numpy python3-websockets)
+    packages+=(chromium haproxy nginx-light openssl prometheus python3-numpy python3-websockets python3-yaml systemd)
     # A Node.js of another origin is as good.
     command -v node >/dev/null || packages+=(nodejs)
     command -v npm >/dev/null || packages+=(npm)

@@ -18,15 +18,14 @@ SPEECH = pathlib.Path(os.environ["TEST_SPEECH"])
 
 
 class Server:
-    """`tutti serve` on a free port."""
+    """`tutti serve`, on a free port unless `bind` has one."""
 
-    def __init__(self, *options):
+    def __init__(self, *options, bind="127.0.0.1:0"):
+        self.start([PROGRAM, "serve", "--bind", bind, "--model", MODEL, *options])
+
+    def start(self, command):
         self.log = tempfile.TemporaryFile(mode="w+")
-        self.process = subprocess.Popen(
-            [PROGRAM, "serve", "--bind", "127.0.0.1:0", "--model", MODEL, *options],
-            stdin=subprocess.DEVNULL,
-            stderr=self.log,
-        )
+        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=self.log)
         self.address = self.find_in_log(r"listening on (\S+)")
 
     def read_log(self):

@@ -1,0 +1,160 @@
+"""Many instances behind HAProxy and nginx, with the configurations of deploy/, while clients stream through them.
+
+The environment is that of tutti_server.py.
+"""
+import asyncio
+import itertools
+import json
+import pathlib
+import sys
+import unittest
+
+import websockets
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "net"))
+import tutti_server  # noqa: E402
+from balancers import INSTANCES, HAProxy, Nginx, wait_until  # noqa: E402
+from client_websockets import ONE_SEGMENT, AsyncTest, load_clips, receive, transcript  # noqa: E402
+
+SPEAKERS = 12
+# Of 16 kHz s16le, sent in half the time that it was spoken in.
+FRAME_BYTES = 6400
+FRAME_SECONDS = 0.1
+
+
+class Instance(tutti_server.Server):
+    def __init__(self, bind="127.0.0.1:0"):
+        super().__init__("--decoder", "greedy", "--owners", "1", "--grace-s", "60", bind=bind)
+
+
+class Speakers:
+    """Clients that stream one clip after another through a balancer, until they are told that it is enough."""
+
+    def __init__(self, address, clips):
+        self.url = f"ws://{address}/v1/stream?{ONE_SEGMENT}"
+        self.clips = itertools.cycle(clips)
+        self.enough = False
+        self.transcribed = 0
+        self.failures = []
+        self.tasks = [asyncio.create_task(self.speak()) for _ in range(SPEAKERS)]
+
+    async def speak(self):
+        while not self.enough:
+            name, audio, text = next(self.clips)
+            try:
+                heard, code = await self.stream(audio)
+            except (OSError, asyncio.TimeoutError, websockets.WebSocketException) as error:
+                self.failures.append((name, repr(error)))
+                continue
+            if heard != text or code != 1000:
+                self.failures.append((name, code, heard, text))
+            self.transcribed += 1
+
+    async def stream(self, audio):
+        """What a server hears, and the close code."""
+        async with websockets.connect(self.url, max_size=None, open_timeout=60) as ws:
+            receiver = asyncio.create_task(receive(ws))
+            try:
+                for at in range(0, len(audio), FRAME_BYTES):
+                    await ws.send(audio[at : at + FRAME_BYTES])
+                    await asyncio.sleep(FRAME_SECONDS)
+                await ws.send(json.dumps({"type": "eof"}))
+            except websockets.ConnectionClosed:
+                pass  # its code tells
+            events = await receiver
+            return transcript(events), ws.close_code
+
+    async def finish(self):
+        self.enough = True
+        await asyncio.gather(*self.tasks)
+
+
+class BalancerTests:
+    maxDiff = None
+
+    @classmethod
+    def setUpClass(cls):
+        cls.instances = {}
+        cls.addClassCleanup(cls.stop_instances)
+        for name in INSTANCES:
+            cls.instances[name] = Instance()
+        cls.balancer = cls.Balancer([instance.address for instance in cls.instances.values()])
+        cls.addClassCleanup(cls.balancer.stop)
+
+    @classmethod
+    def stop_instances(cls):
+        for instance in cls.instances.values():
+            instance.terminate()
+        for instance in cls.instances.values():
+            instance.expect_exit()
+
+    def sessions_since_start(self, name):
+        return self.instances[name].metric("tutti_net_sessions_total")
+
+    def restart_by_hand(self, name):
+        """Nobody is told to hurry: the instance stops when the last session of its own has ended."""
+        self.balancer.take_out(name)
+        instance = self.instances[name]
+        wait_until(lambda: instance.metric("tutti_net_open_sessions") == 0, f"{name} has no sessions")
+        self.restart(name)
+        self.balancer.put_back(name)
+
+    def restart(self, name):
+        instance = self.instances[name]
+        instance.terminate()
+        instance.expect_exit()
+        self.instances[name] = Instance(bind=instance.address)
+
+    async def roll(self, restart):
+        """Every instance is started anew while clients stream: none of them notices."""
+        speakers = Speakers(self.balancer.address, load_clips())
+        try:
+            for name in INSTANCES:
+                before = speakers.transcribed
+                await asyncio.to_thread(restart, name)
+                await asyncio.to_thread(
+                    wait_until, lambda: self.sessions_since_start(name) > 0, f"{name} gets sessions again"
+                )
+                await asyncio.to_thread(
+                    wait_until, lambda: speakers.transcribed > before, "streams go on"
+                )
+        finally:
+            await speakers.finish()
+        self.assertEqual(speakers.failures, [])
+        self.assertGreaterEqual(speakers.transcribed, SPEAKERS)
+
+    async def test_instances_taken_out_and_started_anew_one_by_one_lose_no_stream(self):
+        await self.roll(self.restart_by_hand)
+
+    async def test_figures_of_one_instance_by_chance_are_not_to_be_had(self):
+        self.assertEqual(self.balancer.get("/metrics"), 404)
+        self.assertEqual(self.balancer.get("/"), 200)
+
+
+class HAProxyTest(BalancerTests, AsyncTest):
+    Balancer = HAProxy
+
+    async def test_streams_are_spread_over_the_instances(self):
+        before = [self.sessions_since_start(name) for name in INSTANCES]
+        speakers = Speakers(self.balancer.address, load_clips()[:1])
+        try:
+            await asyncio.to_thread(
+                wait_until,
+                lambda: sum(map(self.sessions_since_start, INSTANCES)) >= sum(before) + SPEAKERS,
+                "all speak",
+            )
+            now = [self.sessions_since_start(name) for name in INSTANCES]
+            self.assertEqual([each - was for each, was in zip(now, before)], [SPEAKERS / 3] * 3)
+        finally:
+            await speakers.finish()
+        self.assertEqual(speakers.failures, [])
+
+
+class NginxTest(BalancerTests, AsyncTest):
+    Balancer = Nginx
+
+
+del BalancerTests
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
