@@ -5,6 +5,8 @@
 #              ones shortened
 # make fuzz    what reads messages and files, fed with what libFuzzer makes up: FUZZ_SECONDS=5 of it for each reader
 # make nightly what has the time: the long tests under the sanitizers too, and NIGHTLY_SECONDS=600 for each reader
+# make soak    clients of all kinds at once against a server that has too few places: SOAK_SECONDS=1800
+# make long-runs  thousands of sessions, thousands of idle streams, hours of one stream, clips joined to one
 # make package  a Debian package of the program and the bundled model: build/release/tutti_*.deb
 # make check   formatting, the rules between folders, and the tests that the documentation names
 #
@@ -17,6 +19,7 @@ ASAN := build/asan
 FUZZ := build/fuzz
 FUZZ_SECONDS ?= 5
 NIGHTLY_SECONDS ?= 600
+SOAK_SECONDS ?= 1800
 PURE := $(wildcard $(addprefix tests/,config audio gpu decode cache model engine proto fuzz))
 NODE_TESTS := $(patsubst %/package-lock.json,%/node_modules,$(wildcard tests/*/package-lock.json))
 CTEST := ctest --output-on-failure -j$(JOBS)
@@ -24,7 +27,7 @@ CTEST := ctest --output-on-failure -j$(JOBS)
 # Rebuilds are quick where ccache is installed; without it the variable is empty and ignored.
 export CMAKE_CXX_COMPILER_LAUNCHER := $(shell command -v ccache)
 
-.PHONY: run build test asan fuzz nightly package check install install-tests install-fuzz configure
+.PHONY: run build test asan fuzz nightly soak long-runs package check install install-tests install-fuzz configure
 .NOTPARALLEL:
 
 run: install build
@@ -50,6 +53,16 @@ fuzz: install-fuzz
 nightly:
 	$(MAKE) asan TUTTI_LONG_TESTS=1
 	$(MAKE) fuzz FUZZ_SECONDS=$(NIGHTLY_SECONDS)
+	$(MAKE) soak SOAK_SECONDS=180
+	$(MAKE) long-runs
+
+soak: install-tests build
+	cmake --build $(BUILD) -j$(JOBS) --target clip_to_pcm
+	bench/soak.py --seconds $(SOAK_SECONDS)
+
+long-runs: install-tests build
+	cmake --build $(BUILD) -j$(JOBS) --target clip_to_pcm
+	set -e; for what in cycles idle hours joined; do bench/long_run.py $$what; done
 
 package: build
 	cd $(BUILD) && cpack

@@ -50,7 +50,7 @@ Metrics::Metrics()
       sessions_(counters(registry_, "tutti_sessions_total", "Sessions, by dialect")),
       failed_sessions_(
           counters(registry_, "tutti_failed_sessions_total", "Sessions that an error ended, by dialect")),
-      stream_slots_(gauge(registry_, "tutti_stream_slots", "Streams that all owners together hold at most")),
+      stream_places_(gauge(registry_, "tutti_stream_places", "Streams that all owners together can hold")),
       open_streams_(gauge(registry_, "tutti_open_streams", "Streams that hold a place on an owner")),
       audio_seconds_(counter(registry_, "tutti_audio_seconds_total", "Audio given to the engines")),
       ticks_(counter(registry_, "tutti_ticks_total", "Batched forwards")),

@@ -30,7 +30,7 @@ class Metrics {
   void session_opened(std::string_view dialect);
   void session_closed(std::string_view dialect, bool failed);
   /// Of all owners together.
-  void set_stream_slots(int64_t slots) { stream_slots_.Set(static_cast<double>(slots)); }
+  void stream_places(int places) { stream_places_.Set(places); }
   void stream_opened() { open_streams_.Increment(); }
   void stream_closed() { open_streams_.Decrement(); }
   void audio_fed(double seconds) { audio_seconds_.Increment(seconds); }
@@ -69,7 +69,7 @@ class Metrics {
   prometheus::Family<prometheus::Gauge>& open_sessions_;
   prometheus::Family<prometheus::Counter>& sessions_;
   prometheus::Family<prometheus::Counter>& failed_sessions_;
-  prometheus::Gauge& stream_slots_;
+  prometheus::Gauge& stream_places_;
   prometheus::Gauge& open_streams_;
   prometheus::Counter& audio_seconds_;
   prometheus::Counter& ticks_;

@@ -98,7 +98,7 @@ struct RecognitionService::Impl {
   std::vector<PlacedOwner> start_owners(const std::vector<OwnerSetup>& setups) {
     caf::scoped_actor self{system};
     std::vector<PlacedOwner> started;
-    int64_t slots = 0;
+    int places = 0;
     for (const OwnerSetup& setup : setups) {
       const auto owner = system.spawn<caf::detached>(gpu_owner, setup);
       owners.actors.push_back(owner);
@@ -106,9 +106,9 @@ struct RecognitionService::Impl {
       if (!answer) throw SetupError(fmt::format("{}: {}", setup.device, answer.error().message));
       info = *answer;
       started.push_back({.actor = owner, .max_streams = answer->max_streams});
-      slots += answer->max_streams;
+      places += answer->max_streams;
     }
-    metrics->set_stream_slots(slots);
+    metrics->stream_places(places);
     return started;
   }
 

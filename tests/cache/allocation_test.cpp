@@ -59,15 +59,15 @@ TEST(Caches, AllocateNoMemoryAfterConstruction) {
   StreamId next_id = 1;
   for (int generation = 0; generation < 20; ++generation) {
     std::array<StreamId, max_streams> ids{};
-    std::array<int, max_streams> stream_slots{};
+    std::array<int, max_streams> stream_places{};
     std::array<int, max_streams> frames{};
     for (size_t i = 0; i < ids.size(); ++i) {
       ids[i] = next_id += 1'000'003;
-      stream_slots[i] = slots.allocate().value();
-      StreamCacheView(ids[i], stream_slots[i], attention, cnn, ctc).allocate();
-      states.allocate_stream(stream_slots[i]);
-      states.fill_slot("prompt", stream_slots[i], 3);
-      lane_slots[i] = stream_slots[i];
+      stream_places[i] = slots.allocate().value();
+      StreamCacheView(ids[i], stream_places[i], attention, cnn, ctc).allocate();
+      states.allocate_stream(stream_places[i]);
+      states.fill_slot("prompt", stream_places[i], 3);
+      lane_slots[i] = stream_places[i];
     }
     lane_slots.back() = states.scratch_slot();
     for (int chunk = 0; chunk < 10; ++chunk) {
@@ -83,12 +83,12 @@ TEST(Caches, AllocateNoMemoryAfterConstruction) {
       const SlotStateView view = states.lanes(lane_slots)["memory"];
       view.gather(memory);
       view.scatter(memory);
-      states.reset_stream(stream_slots[static_cast<size_t>(chunk) % ids.size()]);
+      states.reset_stream(stream_places[static_cast<size_t>(chunk) % ids.size()]);
     }
     for (size_t i = 0; i < ids.size(); ++i) {
-      StreamCacheView(ids[i], stream_slots[i], attention, cnn, ctc).free();
-      states.free_stream(stream_slots[i]);
-      slots.free(stream_slots[i]);
+      StreamCacheView(ids[i], stream_places[i], attention, cnn, ctc).free();
+      states.free_stream(stream_places[i]);
+      slots.free(stream_places[i]);
     }
   }
   EXPECT_EQ(allocations - before, 0);
