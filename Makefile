@@ -70,7 +70,7 @@ package: build
 check:
 	scripts/check-format.sh
 	scripts/check-layers.py
-	scripts/check-field-reports.py
+	scripts/check-documented-tests.py
 
 install:
 	scripts/install-deps.sh

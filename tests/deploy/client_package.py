@@ -47,6 +47,7 @@ class PackageTest(unittest.TestCase):
             "usr/share/tutti/models/tutti-en-mini/model.safetensors",
             "usr/lib/systemd/system/tutti.service",
             "etc/tutti/tutti.toml",
+            "usr/share/doc/tutti/operations.md",
             "usr/share/doc/tutti/tutti.toml",
             "usr/share/doc/tutti/examples/haproxy.cfg",
         ):
