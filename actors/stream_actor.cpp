@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "actors/log_exceptions.hpp"
+#include "actors/monitor_while_alive.hpp"
 
 namespace tutti {
 namespace {
@@ -14,7 +15,7 @@ void quit_if_ended(Self self) {
 }
 
 void on_admission(Self self, int tag, const Admission& admission) {
-  if (admission) self->monitor((*admission)->owner());
+  if (admission) monitor_while_alive(self, (*admission)->owner());
   self->state.conversation->on_admission(tag, admission);
   quit_if_ended(self);
 }

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "actors/monitor_while_alive.hpp"
 #include "actors/thread_roles.hpp"
 
 namespace tutti {
@@ -21,7 +22,7 @@ void go_on(Self self) {
 
 void on_admission(Self self, const Admission& admission) {
   if (admission) {
-    self->monitor((*admission)->owner());
+    monitor_while_alive(self, (*admission)->owner());
     self->state.job->open(std::move(**admission));
   } else {
     self->state.job->refuse(admission.error());

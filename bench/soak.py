@@ -27,7 +27,7 @@ import websockets
 from live_server import BYTES_PER_SECOND, LiveServer, percentile
 from client_websockets import ONE_SEGMENT, finals, load_clips, transcript
 
-IDLE_SECONDS = 8
+IDLE_SECONDS = 12
 HANG_SECONDS = 180
 TICK_MS = 40  # engine.max_tick_ms
 LOOK_AHEAD_MS = 45  # what a chunk's last frame sees beyond it
