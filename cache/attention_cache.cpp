@@ -310,6 +310,31 @@ void AttentionCacheManager::begin_history(int row) {
   s = filled;
 }
 
+AttentionCacheManager::History AttentionCacheManager::history(StreamId id) const {
+  constexpr auto where = "AttentionCacheManager::history";
+  const State& s = state(where, id);
+  if (s.prepared > 0) throw std::logic_error(fmt::format("{}: a chunk of stream {} is prepared", where, id));
+  return {.committed = s.committed, .cached = s.cached, .begin = s.begin};
+}
+
+void AttentionCacheManager::restore_history(StreamId id, const History& history) {
+  constexpr auto where = "AttentionCacheManager::restore_history";
+  const int row = index_.at(where, id);
+  State restored{.committed = history.committed, .cached = history.cached, .begin = history.begin};
+  const int needed = blocks_for(restored, 0);
+  if (history.cached < 0 || history.begin < 0 || history.begin >= config_.block_size_frames ||
+      needed > blocks_per_stream_) {
+    throw std::invalid_argument(
+        fmt::format("{}: {} frames from frame {} of a block, expected a history of at most {} blocks of {}",
+                    where, history.cached, history.begin, blocks_per_stream_, config_.block_size_frames));
+  }
+  free_all_blocks(row);
+  const auto held = table(row).first(static_cast<size_t>(needed));
+  pool_.allocate(held);
+  restored.num_blocks = needed;
+  states_[static_cast<size_t>(row)] = restored;
+}
+
 /// How many of the oldest frames have to go.
 int AttentionCacheManager::frames_outside(const State& s) const {
   if (config_.evicts()) return std::max(0, s.cached - *config_.window_frames());

@@ -79,6 +79,19 @@ class AttentionCacheManager {
   /// The stream's window as one (layers, n_kv_head, cached_frames, kv_last_dim) tensor in host memory.
   [[nodiscard]] Tensor get_stacked_cache(StreamId id) const;
 
+  /// Where a stream's history stands, beside the K and V that its blocks hold.
+  struct History {
+    int64_t committed = 0;  ///< committed_frames
+    int32_t cached = 0;     ///< cached_frames
+    int32_t begin = 0;      ///< cache_begin
+  };
+  /// Throws std::logic_error while a chunk is prepared.
+  [[nodiscard]] History history(StreamId id) const;
+  /// Gives a stream the history of another one, in blocks whose K and V are then to be written: those of its
+  /// block_table(), in the same order as the other's. Throws std::invalid_argument for a history that no
+  /// stream of this geometry can have.
+  void restore_history(StreamId id, const History& history);
+
   /// Unlimited history only: whether the next full chunk would pass blocks_per_stream().
   [[nodiscard]] bool at_capacity(StreamId id) const;
   /// Frames inside the window.

@@ -87,6 +87,41 @@ void BlockPool::zero(std::span<const int32_t> blocks) {
   ops_->index_fill(v_scales_, block_axis, blocks, 0);
 }
 
+int64_t BlockPool::block_floats(int64_t blocks) const {
+  return 2 * blocks * config_.num_layers * config_.block_size_frames * config_.n_kv_head * config_.head_dim;
+}
+
+void BlockPool::require_floats(const char* where, size_t blocks, size_t floats) const {
+  const int64_t expected = block_floats(static_cast<int64_t>(blocks));
+  if (dtype() == DType::f32 && static_cast<int64_t>(floats) == expected) return;
+  throw std::invalid_argument(fmt::format("{}: {} floats for {} blocks, expected {} of a pool in f32", where,
+                                          floats, blocks, expected));
+}
+
+void BlockPool::read(std::span<const int32_t> blocks, std::span<float> out) const {
+  require_floats("BlockPool::read", blocks.size(), out.size());
+  if (blocks.empty()) return;
+  const Shape shape{config_.num_layers, static_cast<int64_t>(blocks.size()), config_.block_size_frames,
+                    config_.n_kv_head, config_.head_dim};
+  const Tensor gathered = ops_->allocate(DType::f32, shape);
+  constexpr int block_axis = 1;
+  ops_->index_select(k_pool_, block_axis, blocks, gathered);
+  ops_->download(gathered, out.first(out.size() / 2));
+  ops_->index_select(v_pool_, block_axis, blocks, gathered);
+  ops_->download(gathered, out.last(out.size() / 2));
+}
+
+void BlockPool::write(std::span<const int32_t> blocks, std::span<const float> values) {
+  require_floats("BlockPool::write", blocks.size(), values.size());
+  if (blocks.empty()) return;
+  const Shape shape{config_.num_layers, static_cast<int64_t>(blocks.size()), config_.block_size_frames,
+                    config_.n_kv_head, config_.head_dim};
+  constexpr int block_axis = 1;
+  const auto half = values.size() / 2;
+  ops_->index_copy(ops_->upload(host_tensor(shape, values.first(half))), block_axis, blocks, k_pool_);
+  ops_->index_copy(ops_->upload(host_tensor(shape, values.last(half))), block_axis, blocks, v_pool_);
+}
+
 int32_t BlockPool::scratch_block(int i) const {
   if (i < 0 || i >= scratch_blocks_) {
     throw std::out_of_range(fmt::format("BlockPool::scratch_block: scratch block {}, expected one of [0, {})",

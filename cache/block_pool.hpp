@@ -38,6 +38,14 @@ class BlockPool {
   /// Zeroes K and V of every layer, and their scales. Of blocks that the pool has.
   void zero(std::span<const int32_t> blocks);
 
+  /// Floats that read and write move for so many blocks.
+  [[nodiscard]] int64_t block_floats(int64_t blocks) const;
+  /// Copies K and V of `blocks` over all layers to host memory, K before V, each (layers, blocks, block_size,
+  /// n_kv_head, head_dim). Of a pool in f32; throws std::invalid_argument for another size or type.
+  void read(std::span<const int32_t> blocks, std::span<float> out) const;
+  /// Writes what read reads. Throws as read.
+  void write(std::span<const int32_t> blocks, std::span<const float> values);
+
   /// Without the scratch blocks.
   [[nodiscard]] int num_blocks() const { return config_.max_num_blocks; }
   [[nodiscard]] int num_free() const { return static_cast<int>(free_.size()); }
@@ -61,6 +69,7 @@ class BlockPool {
   [[nodiscard]] KvView get_kv_block_view(int layer, int32_t block) const;
 
  private:
+  void require_floats(const char* where, size_t blocks, size_t floats) const;
   [[nodiscard]] bool owns(int32_t block) const { return block >= 0 && block < num_blocks(); }
 
   Ops* ops_;

@@ -25,6 +25,8 @@ class StreamHandle {
   [[nodiscard]] std::span<const CtcToken> finalize_stream() const {
     return decoder_->finalize_stream(*state_);
   }
+  [[nodiscard]] std::vector<std::byte> save() const { return decoder_->save_state(*state_); }
+  void load(std::span<const std::byte> bytes) const { decoder_->load_state(*state_, bytes); }
 
  private:
   const CtcDecoder* decoder_;

@@ -1,10 +1,16 @@
 #pragma once
 
+#include <algorithm>
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
+#include <stdexcept>
 #include <type_traits>
+#include <vector>
+
+#include "decode/state_bytes.hpp"
 
 namespace tutti {
 
@@ -53,6 +59,22 @@ class CountedPool {
   void clear() {
     first_free_ = none;
     used_ = 0;
+  }
+  /// Every node there ever was since clear(), at its index.
+  void save(StateWriter& out) const {
+    out.list(std::span<const Node>(nodes_.get(), static_cast<size_t>(used_)));
+    out.value(first_free_);
+  }
+  /// Throws std::invalid_argument when there are more than this pool holds.
+  void load(StateReader& in) {
+    std::vector<Node> nodes;
+    in.list(nodes);
+    if (nodes.size() > static_cast<size_t>(capacity_)) {
+      throw std::invalid_argument("a decoder state is larger than this decoder's");
+    }
+    std::copy(nodes.begin(), nodes.end(), nodes_.get());
+    used_ = static_cast<int32_t>(nodes.size());
+    first_free_ = in.value<int32_t>();
   }
   [[nodiscard]] Node& operator[](int32_t index) { return nodes_[index]; }
   [[nodiscard]] const Node& operator[](int32_t index) const { return nodes_[index]; }

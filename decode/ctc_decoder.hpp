@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -56,6 +57,10 @@ class CtcDecoder {
   [[nodiscard]] virtual int64_t frames(const CtcState& state) const = 0;
   /// Closes the segment: the last partial hypothesis becomes the final one.
   [[nodiscard]] virtual std::span<const CtcToken> finalize_stream(CtcState& state) const = 0;
+  /// A state as bytes: what load_state of a decoder created alike, in the same program, makes a state of that
+  /// goes on the same to the bit. load_state throws std::invalid_argument for bytes that end too early.
+  [[nodiscard]] virtual std::vector<std::byte> save_state(const CtcState& state) const = 0;
+  virtual void load_state(CtcState& state, std::span<const std::byte> bytes) const = 0;
 };
 
 /// Best token per frame, repeats merged, blanks dropped.
@@ -73,6 +78,8 @@ class CtcGreedyDecoder final : public CtcDecoder {
   size_t write_nbest(const CtcState& state, std::vector<CtcHypothesis>& hypotheses) const override;
   [[nodiscard]] int64_t frames(const CtcState& state) const override;
   [[nodiscard]] std::span<const CtcToken> finalize_stream(CtcState& state) const override;
+  [[nodiscard]] std::vector<std::byte> save_state(const CtcState& state) const override;
+  void load_state(CtcState& state, std::span<const std::byte> bytes) const override;
 
  private:
   int blank_id_;

@@ -2,6 +2,7 @@
 #include <cassert>
 
 #include "decode/ctc_decoder.hpp"
+#include "decode/state_bytes.hpp"
 
 namespace tutti {
 
@@ -74,5 +75,26 @@ int64_t CtcGreedyDecoder::frames(const CtcState& state) const {
 }
 
 std::span<const CtcToken> CtcGreedyDecoder::finalize_stream(CtcState& state) const { return best(state); }
+
+std::vector<std::byte> CtcGreedyDecoder::save_state(const CtcState& state) const {
+  const auto& s = static_cast<const GreedyState&>(state);
+  StateWriter out;
+  out.list(std::span(s.tokens));
+  out.value(s.frames);
+  out.value(s.score);
+  out.value(s.last_id);
+  out.value(s.dropped);
+  return out.take();
+}
+
+void CtcGreedyDecoder::load_state(CtcState& state, std::span<const std::byte> bytes) const {
+  auto& s = static_cast<GreedyState&>(state);
+  StateReader in(bytes);
+  in.list(s.tokens);
+  s.frames = in.value<int64_t>();
+  s.score = in.value<double>();
+  s.last_id = in.value<int32_t>();
+  s.dropped = in.value<bool>();
+}
 
 }  // namespace tutti

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "decode/counted_pool.hpp"
+#include "decode/state_bytes.hpp"
 
 namespace tutti {
 
@@ -104,6 +105,22 @@ class BeamState final : public CtcState {
     collect(ids, log_probs, k);
     prune();
     ++frames_;
+  }
+
+  void save(StateWriter& out) const {
+    prefixes_.save(out);
+    paths_.save(out);
+    out.list(std::span(beam_));
+    out.list(std::span(best_));
+    out.value(frames_);
+  }
+
+  void load(StateReader& in) {
+    prefixes_.load(in);
+    paths_.load(in);
+    in.list(beam_);
+    in.list(best_);
+    frames_ = in.value<int64_t>();
   }
 
   void write_best() { write_path(beam_.front().scores.path(), beam_.front().prefix, best_); }
@@ -286,6 +303,17 @@ std::span<const CtcToken> CtcPrefixBeamDecoder::best(const CtcState& state) cons
 int64_t CtcPrefixBeamDecoder::frames(const CtcState& state) const { return beam_state(state).frames(); }
 
 std::span<const CtcToken> CtcPrefixBeamDecoder::finalize_stream(CtcState& state) const { return best(state); }
+
+std::vector<std::byte> CtcPrefixBeamDecoder::save_state(const CtcState& state) const {
+  StateWriter out;
+  beam_state(state).save(out);
+  return out.take();
+}
+
+void CtcPrefixBeamDecoder::load_state(CtcState& state, std::span<const std::byte> bytes) const {
+  StateReader in(bytes);
+  static_cast<BeamState&>(state).load(in);
+}
 
 size_t CtcPrefixBeamDecoder::write_nbest(const CtcState& state,
                                          std::vector<CtcHypothesis>& hypotheses) const {

@@ -24,6 +24,8 @@ class CtcPrefixBeamDecoder final : public CtcDecoder {
   size_t write_nbest(const CtcState& state, std::vector<CtcHypothesis>& hypotheses) const override;
   [[nodiscard]] int64_t frames(const CtcState& state) const override;
   [[nodiscard]] std::span<const CtcToken> finalize_stream(CtcState& state) const override;
+  [[nodiscard]] std::vector<std::byte> save_state(const CtcState& state) const override;
+  void load_state(CtcState& state, std::span<const std::byte> bytes) const override;
 
  private:
   int blank_id_;

@@ -35,8 +35,9 @@ void AudioBuffer::drop_until(int64_t sample) {
   arrivals_count_ -= gone;
 }
 
-void AudioBuffer::restart() {
-  offset_ = size_ = end_ = 0;
+void AudioBuffer::restart(int64_t sample) {
+  offset_ = size_ = 0;
+  end_ = sample;
   arrivals_count_ = 0;
 }
 

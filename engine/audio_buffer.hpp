@@ -21,8 +21,8 @@ class AudioBuffer {
   [[nodiscard]] bool append(std::span<const float> samples, Clock::time_point arrival);
   /// Forgets the samples before index `sample`.
   void drop_until(int64_t sample);
-  /// Empty, with the clock at 0.
-  void restart();
+  /// Empty, with the clock at `sample`.
+  void restart(int64_t sample = 0);
 
   /// Index of the first sample held, and one past the last.
   [[nodiscard]] int64_t begin() const { return end_ - size_; }

@@ -50,6 +50,11 @@ std::string_view to_string(FinalReason reason) {
   return "endpoint";
 }
 
+bool is_lasting(Update::Kind kind) {
+  return kind == Update::Kind::final || kind == Update::Kind::speech_started ||
+         kind == Update::Kind::speech_stopped;
+}
+
 CacheConfig cache_limits(const EngineConfig& config) {
   CacheConfig cache;
   cache.chunk_size = config.chunk_size;
@@ -116,6 +121,7 @@ Engine::Impl::Impl(std::shared_ptr<const ConformerCtc> model, std::unique_ptr<Op
   candidates.reserve(n);
   picked.reserve(width);
   chunks.reserve(width);
+  timings.reserve(width);
   lanes.reserve(width);
   jobs.reserve(width);
   const size_t rows = width * static_cast<size_t>(config.chunk_size);
@@ -202,6 +208,9 @@ Result<StreamKey> Engine::admit(const StreamOptions& options) {
   if (options.stream_class == StreamClass::live) ++impl_->live_streams;
   stream.audio.restart();
   stream.commands.clear();
+  stream.commands_done = 0;
+  stream.events = 0;
+  stream.chunk_done = {};
   stream.carried_rows = 0;
   stream.position = 0;
   stream.segment = 0;
@@ -260,6 +269,7 @@ std::span<const Update> Engine::tick() {
   const auto picked = e.scheduler.pick(e.candidates, e.tick_lanes());
   e.picked.assign(picked.begin(), picked.end());
   e.make_room();
+  e.timings.clear();
   const Clock::time_point start = Clock::now();
   if (!e.picked.empty()) {
     const std::chrono::nanoseconds cost_before = thread_time();
@@ -270,6 +280,7 @@ std::span<const Update> Engine::tick() {
     e.decode(out);
     const Clock::time_point done = Clock::now();
     const auto width = static_cast<int>(e.picked.size());
+    for (const Candidate& lane : e.picked) e.streams[static_cast<size_t>(lane.slot)].chunk_done = done;
     e.lane_limit.record(width, thread_time() - cost_before);
     ++e.stats.ticks;
     e.stats.lanes += width;
@@ -299,6 +310,10 @@ int Engine::samples_per_frame() const { return impl_->samples_per_frame; }
 int Engine::window_samples() const {
   return (impl_->geometry.window - 1) * impl_->frame_shift + impl_->frame_length;
 }
+int Engine::overlap_samples() const { return impl_->geometry.overlap() * impl_->frame_shift; }
+std::span<const ChunkTiming> Engine::chunk_timings() const { return impl_->timings; }
+int Engine::kv_blocks() const { return impl_->runner.pool().num_blocks(); }
+int Engine::kv_blocks_used() const { return kv_blocks() - impl_->runner.pool().num_free(); }
 const EngineStats& Engine::stats() const { return impl_->stats; }
 const EngineConfig& Engine::config() const { return impl_->config; }
 const ConformerCtc& Engine::model() const { return impl_->runner.model(); }

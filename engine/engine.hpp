@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -13,6 +14,7 @@
 #include "decode/text.hpp"
 #include "engine/clock.hpp"
 #include "engine/scheduler.hpp"
+#include "engine/stream_snapshot.hpp"
 #include "gpu/ops.hpp"
 #include "model/conformer.hpp"
 
@@ -60,10 +62,20 @@ struct Update {
   std::vector<Word> words;  ///< the first `word_count` entries, on frames from the segment's first
   size_t word_count = 0;
   int64_t segment_sample = 0;    ///< sample of frame 0 of `words`
+  int64_t event = 0;             ///< finals and voice events of the stream before this update
   int64_t consumed_samples = 0;  ///< fed samples that left the input buffer since the last update (credit)
   int64_t audio_samples = 0;     ///< fed to the stream in all
   Clock::time_point ready_at{};  ///< when the last sample this update needed arrived
 };
+
+/// A chunk that a tick forwarded.
+struct ChunkTiming {
+  Clock::time_point ready;  ///< its audio had come, and the chunk before it was done
+  StreamClass stream_class = StreamClass::live;
+};
+
+/// Whether an update says what holds from then on: finals and voice events, which a stream says once each.
+[[nodiscard]] bool is_lasting(Update::Kind kind);
 
 struct EngineStats {
   int64_t ticks = 0;
@@ -118,6 +130,15 @@ class Engine {
 
   static constexpr int max_pending_commands = 8;
 
+  /// What an engine of the same model and configuration needs to go on with the stream as this one would, to
+  /// the bit. Between ticks. What waits is not part of it: audio from StreamSnapshot::sample on, and commands
+  /// that were not carried out. Nothing for a stale key.
+  [[nodiscard]] std::optional<StreamSnapshot> snapshot(StreamKey key);
+  /// Makes a stream that was just admitted the one of the snapshot: feed it from StreamSnapshot::sample on.
+  /// Fails with "bad_snapshot" for one of another model or configuration, or a stream that was fed or told
+  /// anything; the stream is as it was.
+  Result<void> restore(StreamKey key, const StreamSnapshot& snapshot);
+
   /// Whether tick() would do something.
   [[nodiscard]] bool has_work() const;
   /// How long tick() has nothing to do although there is work: it is of uploads alone, and they rest beside
@@ -136,6 +157,12 @@ class Engine {
   [[nodiscard]] int samples_per_frame() const;
   /// A stream with so many samples waiting has a chunk to forward, whatever came before.
   [[nodiscard]] int window_samples() const;
+  /// How many samples less it is after a chunk that was forwarded before, without a reset since.
+  [[nodiscard]] int overlap_samples() const;
+  /// Of the last tick; valid until the next.
+  [[nodiscard]] std::span<const ChunkTiming> chunk_timings() const;
+  [[nodiscard]] int kv_blocks() const;
+  [[nodiscard]] int kv_blocks_used() const;
   [[nodiscard]] const EngineStats& stats() const;
   [[nodiscard]] const EngineConfig& config() const;
   [[nodiscard]] const ConformerCtc& model() const;

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "cache/stream_slot_pool.hpp"
@@ -38,7 +39,7 @@ struct TickResults {
 
 /// The state of an engine and the steps of its tick: engine.cpp has its life and the commands it is given,
 /// engine_tick.cpp what a tick does, engine_segments.cpp how segments open and close and what is said of
-/// them, engine_rescoring.cpp how their hypotheses are rescored.
+/// them, engine_rescoring.cpp how their hypotheses are rescored, engine_snapshot.cpp how they move.
 struct Engine::Impl {
   Impl(std::shared_ptr<const ConformerCtc> model, std::unique_ptr<Ops> ops, const EngineConfig& config);
 
@@ -83,6 +84,10 @@ struct Engine::Impl {
   void drop_consumed(int slot, int feature_frames);
   void carry_overlaps();
 
+  [[nodiscard]] StreamSnapshot::Past past_of(const Stream& stream);
+  [[nodiscard]] std::string misfit(const StreamSnapshot::Past& past) const;
+  void restore_past(Stream& stream, const StreamSnapshot::Past& past);
+
   Update& next_update(Update::Kind kind, int slot);
   void fill_tokens(Update& update, std::span<const CtcToken> tokens);
   void fill_final(Update& update, std::span<const CtcToken> tokens, bool words, int64_t end_sample);
@@ -103,7 +108,8 @@ struct Engine::Impl {
   BackgroundPace background_pace;
   std::vector<Candidate> candidates;
   std::vector<Candidate> picked;
-  std::vector<ReadyChunk> chunks;  // of `picked`
+  std::vector<ReadyChunk> chunks;    // of `picked`
+  std::vector<ChunkTiming> timings;  // of the last tick
   std::vector<ChunkLane> lanes;
   std::vector<FbankJob> jobs;
   Tensor energies;                   // (max_batch_size * chunk_size)

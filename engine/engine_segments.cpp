@@ -83,10 +83,12 @@ void Engine::Impl::voice_event(int slot, bool started, int64_t sample, Clock::ti
 
 Update& Engine::Impl::next_update(Update::Kind kind, int slot) {
   Update& update = updates[update_count++];
-  const Stream& stream = streams[static_cast<size_t>(slot)];
+  Stream& stream = streams[static_cast<size_t>(slot)];
   update.kind = kind;
   update.key = key_of(slot);
   update.segment = stream.segment;
+  update.event = stream.events;
+  if (is_lasting(kind)) ++stream.events;
   update.text.clear();
   update.start_sample = update.end_sample = update.segment_sample = stream.segment_sample;
   update.confidence = 0;

@@ -48,6 +48,7 @@ bool Engine::Impl::run_command(int slot) {
   if (update_count + 3 > updates.size() || must_wait_for_rescoring(stream)) return false;
   const Command command = *stream.commands.front();
   stream.commands.pop();
+  ++stream.commands_done;
   if (command.kind != Command::Kind::reset) {
     const bool finish = command.kind == Command::Kind::finish;
     close_segment(slot, finish ? FinalReason::eof : FinalReason::finalize, command.arrival, command.sample);
@@ -114,6 +115,8 @@ void Engine::Impl::compute_features() {
   for (const Candidate& candidate : picked) {
     Stream& stream = streams[static_cast<size_t>(candidate.slot)];
     chunks.push_back(*ready_chunk(stream));
+    timings.push_back({std::max(stream.audio.arrival_of(chunks.back().end_sample), stream.chunk_done),
+                       candidate.stream_class});
     jobs.push_back({.samples = stream.audio.at(stream.audio.begin()),
                     .frames = chunks.back().feature_frames - stream.carried_rows,
                     .out = stream.features.f32() + stream.carried_rows * mel});

@@ -39,10 +39,12 @@ class ModelRunner {
 
   [[nodiscard]] StreamCacheView view(StreamId id, int slot) { return {id, slot, attention_, cnn_, ctc_}; }
   [[nodiscard]] const ConformerCtc& model() const { return *model_; }
+  [[nodiscard]] const std::shared_ptr<const ConformerCtc>& shared_model() const { return model_; }
   [[nodiscard]] Ops& ops() { return *ops_; }
   /// Of the output's best tokens.
   [[nodiscard]] int top_k() const { return workspace_.top_k; }
   [[nodiscard]] const BlockPool& pool() const { return pool_; }
+  [[nodiscard]] BlockPool& pool() { return pool_; }
   [[nodiscard]] AttentionCacheManager& attention() { return attention_; }
   [[nodiscard]] const AttentionCacheManager& attention() const { return attention_; }
   [[nodiscard]] CnnCacheManager& cnn() { return cnn_; }

@@ -60,6 +60,10 @@ struct Stream {
   int carried_rows = 0;
   CommandQueue commands;
 
+  Clock::time_point chunk_done{};  // the last
+  int64_t commands_done = 0;
+  int64_t events = 0;  // finals and voice events said
+
   int position = 0;  // of the next encoder frame, for the attention's position term
   int32_t segment = 0;
   int64_t segment_sample = 0;   // on the sample clock, of the segment's frame 0

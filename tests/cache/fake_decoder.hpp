@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "decode/ctc_decoder.hpp"
+#include "decode/state_bytes.hpp"
 
 namespace tutti {
 
@@ -43,6 +44,14 @@ class FakeDecoder final : public CtcDecoder {
   }
   int64_t frames(const CtcState& state) const override { return std::ssize(best(state)); }
   std::span<const CtcToken> finalize_stream(CtcState& state) const override { return best(state); }
+  std::vector<std::byte> save_state(const CtcState& state) const override {
+    StateWriter out;
+    out.list(best(state));
+    return out.take();
+  }
+  void load_state(CtcState& state, std::span<const std::byte> bytes) const override {
+    StateReader(bytes).list(tokens(state));
+  }
 
  private:
   static constexpr size_t max_tokens = 64;
