@@ -17,19 +17,27 @@ std::vector<float> to_host(Ops& ops, const TensorView& device) {
   return host;
 }
 
+/// Copies whole rows to the first of `rows`; returns how many.
+int to_device(Ops& ops, std::span<const float> values, const TensorView& rows) {
+  const int64_t count = std::ssize(values) / rows.cols();
+  if (count > 0) {
+    const Tensor uploaded = ops.upload(host_tensor({count, rows.cols()}, values));
+    ops.copy(uploaded, rows.slice(0, count));
+  }
+  return static_cast<int>(count);
+}
+
 }  // namespace
 
 StreamSnapshot::Past Engine::Impl::past_of(const Stream& stream) {
   const StreamId id = stream.caches->id();
-  const int64_t mel = runner.model().spec().fbank.num_mel_bins;
-  const float* const rows = stream.features.view().f32();
   const std::span<const int32_t> blocks = runner.attention().block_table(id);
   StreamSnapshot::Past past{
       .model = runner.shared_model(),
       .history = runner.attention().history(id),
       .keys_values = std::vector<float>(static_cast<size_t>(runner.pool().block_floats(std::ssize(blocks)))),
       .convolution = {},
-      .features = {rows, rows + stream.carried_rows * mel},
+      .features = to_host(runner.ops(), stream.features.slice(0, stream.carried_rows)),
       .decoder = stream.caches->get_decoder().save(),
       .partial = stream.partial,
       .rescorable_frames = {},
@@ -78,17 +86,9 @@ void Engine::Impl::restore_past(Stream& stream, const StreamSnapshot::Past& past
       runner.ops().upload(host_tensor(convolution_shape(runner.cache_config()), past.convolution));
   runner.cnn().update(stream.caches->slot(), convolution);
   stream.caches->get_decoder().load(past.decoder);
-  std::ranges::copy(past.features, stream.features.view().f32());
-  stream.carried_rows =
-      static_cast<int>(std::ssize(past.features) / runner.model().spec().fbank.num_mel_bins);
+  stream.carried_rows = to_device(runner.ops(), past.features, stream.features);
   stream.partial.assign(past.partial.begin(), past.partial.end());
-  if (!past.rescorable_frames.empty()) {
-    const int64_t width = runner.model().spec().output_size;
-    const int64_t frames = std::ssize(past.rescorable_frames) / width;
-    const Tensor kept = runner.ops().upload(host_tensor({frames, width}, past.rescorable_frames));
-    runner.ops().copy(kept, stream.encoder_out.view().slice(0, frames));
-    stream.kept_frames = static_cast<int>(frames);
-  }
+  stream.kept_frames = rescorer ? to_device(runner.ops(), past.rescorable_frames, stream.encoder_out) : 0;
   stream.voice = past.voice;
   stream.voice_sample = past.voice_sample;
   stream.segment_sample = past.segment_sample;
