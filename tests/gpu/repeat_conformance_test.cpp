@@ -47,7 +47,9 @@ TEST_P(RepeatConformance, GivesTheBitsOfEachOperationByItselfWhateverSlotsAreMea
   }
   EXPECT_TRUE(same_bits(host(caches[0]), host(caches[1])));
   // All but the first, which shows what there is to repeat.
-  if (ops().most_padded_lanes() > 0) EXPECT_EQ(ops().device_use().repeats, 4);
+  if (ops().most_padded_lanes() > 0) {
+    EXPECT_EQ(ops().device_use().repeats, 4);
+  }
 }
 
 TEST_P(RepeatConformance, DoesWhatIsAskedForWhereItIsSomethingElse) {
