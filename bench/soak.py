@@ -10,7 +10,7 @@ fast, or what is no request. Together they are 120 % of the places. Exit status 
   - a good or slow client that was let in gets another transcript than it should,
   - somebody is refused, or sent away, without a reason,
   - anything hangs,
-  - the server keeps memory or descriptors that it did not have after the first quarter.
+  - the server keeps memory or descriptors that it did not have after half of the time.
 
 The latency of good clients is told beside two ticks, but a busy machine is no fault.
 """
@@ -327,7 +327,7 @@ def report(soak, before, after):
         verdict = "within" if most <= 2 * TICK_MS else "BEYOND"
         print(f"chunks of good clients: {len(soak.latencies_ms)}, half within {half:.1f} ms, 99 % within {most:.1f} ms, "
               f"{verdict} two ticks of {TICK_MS} ms")
-    print(f"after a quarter of the time and at the end: RSS {before[0]:.1f} and {after[0]:.1f} MiB, "
+    print(f"after half of the time and at the end: RSS {before[0]:.1f} and {after[0]:.1f} MiB, "
           f"{before[1]} and {after[1]} descriptors")
 
 
@@ -339,9 +339,9 @@ async def soak_server(options):
         soak = Soak(server, load_clips(), rng)
         clients = options.places * 6 // 5
         # What is allocated for the first time is not what is lost each time.
-        await soak.run(clients, options.seconds / 4)
+        await soak.run(clients, options.seconds / 2)
         before = server.rss_mib(), server.descriptors()
-        await soak.run(clients, options.seconds * 3 / 4)
+        await soak.run(clients, options.seconds / 2)
         after = server.rss_mib(), server.descriptors()
     finally:
         server.stop()
@@ -362,7 +362,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=180)
     parser.add_argument("--places", type=int, default=64, help="streams that the server holds")
-    parser.add_argument("--growth", type=float, default=0.02, help="share that memory may grow by after the first quarter")
+    parser.add_argument("--growth", type=float, default=0.02, help="share that memory may grow by in the second half")
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 32))
     return asyncio.run(soak_server(parser.parse_args()))
 
