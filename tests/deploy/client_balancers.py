@@ -3,6 +3,7 @@
 The environment is that of tutti_server.py.
 """
 import asyncio
+import contextlib
 import itertools
 import json
 import pathlib
@@ -14,9 +15,11 @@ import websockets
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "net"))
 import tutti_server  # noqa: E402
 from balancers import INSTANCES, HAProxy, Nginx, wait_until  # noqa: E402
-from client_websockets import ONE_SEGMENT, AsyncTest, load_clips, receive, transcript  # noqa: E402
+from client_websockets import ONE_SEGMENT, AsyncTest, load_clips, next_event, receive, transcript  # noqa: E402
 
 SPEAKERS = 12
+# Of an instance: two of three have room for all speakers.
+MAX_SESSIONS = 8
 # Of 16 kHz s16le, sent in half the time that it was spoken in.
 FRAME_BYTES = 6400
 FRAME_SECONDS = 0.1
@@ -24,7 +27,8 @@ FRAME_SECONDS = 0.1
 
 class Instance(tutti_server.Server):
     def __init__(self, bind="127.0.0.1:0"):
-        super().__init__("--decoder", "greedy", "--owners", "1", "--grace-s", "60", bind=bind)
+        super().__init__("--decoder", "greedy", "--owners", "1", "--grace-s", "60",
+                         "--max-sessions", str(MAX_SESSIONS), bind=bind)
 
 
 class Speakers:
@@ -125,6 +129,23 @@ class BalancerTests:
 
     async def test_instances_taken_out_and_started_anew_one_by_one_lose_no_stream(self):
         await self.roll(self.restart_by_hand)
+
+    async def test_who_is_refused_by_one_instance_is_served_by_another(self):
+        instance = self.instances[INSTANCES[0]]
+        direct = f"ws://{instance.address}/v1/stream"
+        through = f"ws://{self.balancer.address}/v1/stream"
+        refused = instance.metric("tutti_net_refused_sessions_total")
+        async with contextlib.AsyncExitStack() as sessions:
+            # By another way, so that the balancer takes it for the instance with the fewest.
+            for _ in range(MAX_SESSIONS):
+                await sessions.enter_async_context(websockets.connect(direct))
+            for _ in range(SPEAKERS // 2):
+                ws = await sessions.enter_async_context(websockets.connect(through, open_timeout=60))
+                await next_event(ws, "ready")
+            self.assertGreater(instance.metric("tutti_net_refused_sessions_total"), refused)
+        await asyncio.to_thread(
+            wait_until, lambda: instance.metric("tutti_net_open_sessions") == 0, "all sessions have ended"
+        )
 
     async def test_figures_of_one_instance_by_chance_are_not_to_be_had(self):
         self.assertEqual(self.balancer.get("/metrics"), 404)
