@@ -71,6 +71,7 @@ EngineConfig short_chunks(const std::string& decoder) {
   config.num_left_chunks = 2;
   config.max_streams = 3;
   config.max_batch_size = 3;
+  config.max_tick_ms = 10000;  // so that a slow machine's ticks are as wide as a fast one's
   config.max_position_frames = 60;
   config.max_rescored_frames = 64;
   return config;
