@@ -55,7 +55,8 @@ ModelRunner::ModelRunner(std::shared_ptr<const ConformerCtc> model, std::unique_
 
 // The next power of two, where that many are worth it.
 int ModelRunner::padded_lanes(int lanes) const {
-  return lanes > most_padded_ ? lanes : static_cast<int>(std::bit_ceil(static_cast<unsigned>(lanes)));
+  const bool worth = lanes > 0 && lanes <= most_padded_;
+  return worth ? static_cast<int>(std::bit_ceil(static_cast<unsigned>(lanes))) : lanes;
 }
 
 // Behind the lanes of streams; `batch_` has them already.

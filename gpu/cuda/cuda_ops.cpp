@@ -56,6 +56,7 @@ class CudaOps final : public Ops {
         description_(fmt::format("cuda:{} ({})", device, type == cuda::MatrixType::bf16 ? "bf16" : "fp32")) {}
 
   ~CudaOps() override {
+    static_cast<void>(api_.wait(queue()));  // for work that is being repeated
     for (const Graph& graph : graphs_) {
       if (graph.recorded != nullptr) api_.release_graph(graph.recorded);
     }
@@ -126,7 +127,7 @@ class CudaOps final : public Ops {
     size_t samples = 0;
     for (const FbankJob& job : jobs) samples += packed.samples(job.frames);
     // The samples, and behind them what says whose they are, in one place: a second one may take the first's.
-    const size_t sample_bytes = samples * sizeof(float);
+    const size_t sample_bytes = cuda::Staging::padded(samples * sizeof(float));
     const cuda::Staging::Place at = staging_.place(sample_bytes + jobs.size() * sizeof(cuda::FbankStream));
     streams_.clear();
     int32_t frames = 0;

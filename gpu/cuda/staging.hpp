@@ -34,6 +34,9 @@ class Staging {
 
   [[nodiscard]] Queue* queue() const { return queue_; }
 
+  /// Where the next array may begin: for any type, and for whole cache lines.
+  static constexpr size_t padded(size_t bytes) { return (bytes + 63) / 64 * 64; }
+
   /// The same place on both sides, valid until the next wait or call of `place` or `stage`.
   struct Place {
     std::byte* host;
@@ -77,8 +80,6 @@ class Staging {
   void count_repeat() { ++use_.repeats; }
 
  private:
-  /// For any type, and for whole cache lines.
-  static constexpr size_t padded(size_t bytes) { return (bytes + 63) / 64 * 64; }
   /// The same memory on both sides, and what has been staged there since the last wait, the newest
   /// overwriting the oldest.
   struct Region {
