@@ -68,7 +68,12 @@ if [ -n "$sanitizer" ]; then
     status=pass
     CUDA_VISIBLE_DEVICES=$gpu timeout 60 "$sanitizer" --tool "$tool" --error-exitcode 9 "$conformance" \
       --gtest_filter='*Attention*/Cuda:*Conv*/Cuda:*Softmax*/Cuda:*Fbank*/Cuda:*Indexing*/Cuda:*Decoder*/Cuda' \
-      > "$out/sanitizer-$tool.log" 2>&1 || { status=FAIL; failed+=("$tool"); }
+      > "$out/sanitizer-$tool.log" 2>&1 || status=$?
+    case $status in
+      pass) ;;
+      124) status="nothing found in 60 s" ;;
+      *) status=FAIL; failed+=("$tool") ;;
+    esac
     printf '%s\t%s\n' "$tool" "$status" | tee -a "$out/sanitizer.tsv"
   done
 else
