@@ -337,15 +337,15 @@ void WsSession::pause_reading(Clock::duration duration) {
 }
 
 void WsSession::grant(int64_t bytes) {
-  const bool stalled = credit_ <= 0;
   credit_ += bytes;
-  // The client is not to blame for the time in which it was not read.
-  if (stalled) last_data_ = Clock::now();
+  // What it sent is only being recognized now: the client is not to blame for the time that it waits.
+  last_data_ = Clock::now();
   read();
 }
 
 void WsSession::send(std::string message, bool is_partial) {
   if (state_ != State::open || message.empty()) return;
+  last_data_ = Clock::now();  // who is told something, after its eof too, waits for what comes next
   switch (queue_.push(std::move(message), is_partial)) {
     case EventQueue::Outcome::queued:
       break;

@@ -180,6 +180,18 @@ TEST(WebSocket, KeepsASessionThatSendsAnything) {
   EXPECT_EQ(test.probe->closed, 0);
 }
 
+TEST(WebSocket, KeepsASessionThatWaitsForItsResults) {
+  NetOptions options;
+  options.idle_timeout = milliseconds(2000);
+  options.ping_interval = milliseconds(100);
+  TestSession test(options);
+  for (int i = 0; i < 15; ++i) {
+    i % 2 == 0 ? test.probe->sink->send("partial", true) : test.probe->sink->grant(1);
+    std::this_thread::sleep_for(milliseconds(200));
+  }
+  EXPECT_EQ(test.probe->closed, 0);
+}
+
 TEST(WebSocket, RefusesAMessageThatIsTooLong) {
   NetOptions options;
   options.max_message_bytes = 1000;
