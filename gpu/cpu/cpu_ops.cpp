@@ -11,9 +11,9 @@
 #include "gpu/cpu/fbank.hpp"
 #include "gpu/cpu/indexing.hpp"
 #include "gpu/cpu/layer_norm.hpp"
+#include "gpu/cpu/level.hpp"
 #include "gpu/cpu/linear.hpp"
 #include "gpu/cpu/log_softmax.hpp"
-#include "gpu/cpu/panel_gemm.hpp"
 #include "gpu/cpu/subsampling.hpp"
 #include "gpu/cpu/tokens.hpp"
 
@@ -24,8 +24,7 @@ class CpuOps final : public Ops {
  public:
   CpuOps(cpu::GemmChoice choice, WeightType weights)
       : packer_(choice, weights),
-        description_("cpu (" + std::string(cpu::instruction_set()) + ", " +
-                     std::string(packer_.description()) + ")") {}
+        description_("cpu (" + std::string(cpu::level()) + ", " + std::string(packer_.description()) + ")") {}
 
   [[nodiscard]] std::string_view description() const override { return description_; }
 

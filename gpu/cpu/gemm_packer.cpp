@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "gpu/cpu/int8_gemm.hpp"
+#include "gpu/cpu/level.hpp"
 #include "gpu/cpu/onednn_gemm.hpp"
 #include "gpu/cpu/panel_gemm.hpp"
 #include "gpu/cpu/row_test.hpp"
@@ -15,7 +16,8 @@ GemmPacker::GemmPacker(GemmChoice choice, WeightType type)
       type_(type),
       // One usual shape speaks for the CPU: where it fails, no other is tried.
       use_onednn_(choice == GemmChoice::onednn ||
-                  (choice == GemmChoice::automatic && type == WeightType::fp32 && onednn_passes(256, 256))) {}
+                  (choice == GemmChoice::automatic && type == WeightType::fp32 && !level_is_lowered() &&
+                   onednn_passes(256, 256))) {}
 
 std::string GemmPacker::description() const {
   if (type_ == WeightType::int8) return "int8 kernel";

@@ -13,7 +13,7 @@ namespace tutti::cpu {
 
 /// Which product weight matrices are packed for. `automatic` is what serves, the others are for tests.
 enum class GemmChoice : uint8_t {
-  automatic,  ///< oneDNN where its rows pass the row test, else the panel kernel
+  automatic,  ///< oneDNN where its rows pass the row test, else and at a lowered level the panel kernel
   panel,
   onednn,  ///< without the row test
 };

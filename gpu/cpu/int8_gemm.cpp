@@ -9,6 +9,7 @@
 
 #include "gpu/cpu/epilogue.hpp"
 #include "gpu/cpu/int8_weights.hpp"
+#include "gpu/cpu/level.hpp"
 #include "gpu/cpu/row_quantizer.hpp"
 #include "gpu/cpu/targets.hpp"
 
@@ -84,7 +85,7 @@ struct Multiply {
   }
 };
 
-/// An instruction that Highway's AVX3 does not include: only after `has_vnni`.
+/// An instruction that Highway's AVX3 does not include: only where `vnni_is_in_use`.
 struct MultiplyVnni {
   HWY_INLINE Vec add_products(Vec sum, Vec x0, Vec w0, Vec x1, Vec w1) const {
     asm("vpdpbusd %2, %1, %0" : "+v"(sum.raw) : "v"(x0.raw), "v"(w0.raw));
@@ -92,11 +93,6 @@ struct MultiplyVnni {
     return sum;
   }
 };
-
-bool has_vnni() {
-  static const bool has = __builtin_cpu_supports("avx512vnni") != 0;
-  return has;
-}
 
 #else
 
@@ -206,7 +202,7 @@ constexpr TileKernels kernels_of = tile_kernels<Product>(std::make_integer_seque
 
 const TileKernels& kernels() {
 #if HWY_TARGET == HWY_AVX3
-  if (has_vnni()) return kernels_of<MultiplyVnni>;
+  if (vnni_is_in_use()) return kernels_of<MultiplyVnni>;
 #endif
   return kernels_of<Multiply>;
 }

@@ -168,8 +168,6 @@ void multiply_bf16(const Panels<uint16_t>& panels, const GemmInput& x, int64_t r
   multiply(panels, x, rows, out, scratch);
 }
 
-const char* target_name() { return hwy::TargetName(HWY_TARGET); }
-
 }  // namespace tutti::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -180,7 +178,6 @@ namespace {
 HWY_EXPORT(panel_columns);
 HWY_EXPORT(multiply_fp32);
 HWY_EXPORT(multiply_bf16);
-HWY_EXPORT(target_name);
 
 int round_up(int n, int multiple) { return (n + multiple - 1) / multiple * multiple; }
 
@@ -250,8 +247,6 @@ std::unique_ptr<const PackedGemm> pack_panel_gemm(const GemmWeights& weights) {
 std::unique_ptr<const PackedGemm> pack_bf16_panel_gemm(const GemmWeights& weights) {
   return std::make_unique<PanelGemm<uint16_t>>(weights);
 }
-
-const char* instruction_set() { return HWY_DYNAMIC_DISPATCH(target_name)(); }
 
 }  // namespace tutti::cpu
 #endif

@@ -16,7 +16,4 @@ namespace tutti::cpu {
 /// memory, and the bits of the fp32 product of the rounded weights.
 [[nodiscard]] std::unique_ptr<const PackedGemm> pack_bf16_panel_gemm(const GemmWeights& weights);
 
-/// "AVX2": the instruction set that the kernels of this process were chosen for.
-[[nodiscard]] const char* instruction_set();
-
 }  // namespace tutti::cpu

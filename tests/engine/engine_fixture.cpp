@@ -51,13 +51,15 @@ std::vector<std::string> Said::final_texts() const {
   return texts;
 }
 
+std::shared_ptr<const ConformerCtc> load_bundled_model() {
+  const auto ops = make_cpu_ops();
+  return std::make_shared<const ConformerCtc>(
+      load_wenet_checkpoint(std::filesystem::path(TUTTI_TEST_DATA) / "tutti-en-mini"), *ops,
+      required_positions(EngineConfig{}));
+}
+
 std::shared_ptr<const ConformerCtc> bundled_model() {
-  static const std::shared_ptr<const ConformerCtc> model = [] {
-    const auto ops = make_cpu_ops();
-    return std::make_shared<const ConformerCtc>(
-        load_wenet_checkpoint(std::filesystem::path(TUTTI_TEST_DATA) / "tutti-en-mini"), *ops,
-        required_positions(EngineConfig{}));
-  }();
+  static const std::shared_ptr<const ConformerCtc> model = load_bundled_model();
   return model;
 }
 

@@ -33,7 +33,9 @@ struct Said {
   bool operator==(const Said&) const = default;
 };
 
-/// The bundled model in float32, loaded once for all tests of a program.
+/// The bundled model in float32, packed for the instruction set in use.
+[[nodiscard]] std::shared_ptr<const ConformerCtc> load_bundled_model();
+/// The same, loaded once for all tests of a program.
 [[nodiscard]] std::shared_ptr<const ConformerCtc> bundled_model();
 
 /// The small U2++ model with its attention decoders, for hypotheses of the usual length. Its weights are

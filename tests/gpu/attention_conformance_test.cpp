@@ -72,5 +72,42 @@ TEST_P(AttentionConformance, GivesAStreamTheSameBitsAloneAndAnywhereInACrowd) {
   }
 }
 
+TEST_P(AttentionConformance, GivesAStreamTheSameBitsAmongAnyNumberOfRows) {
+  Random random(6);
+  SCOPED_TRACE(random.trace());
+  const Geometry geometry{2, 18, 16};
+  const Shared shared(random, geometry, 300);
+  // A stream's rows attend to each other, so that the last one has to be alone with as many.
+  std::vector<Stream> full, last;
+  for (int lane = 0; lane < most_lanes; ++lane) full.emplace_back(random, geometry, most_lane_rows, 5 * lane);
+  for (int rows = 1; rows < most_lane_rows; ++rows) last.emplace_back(random, geometry, rows, 40);
+  const auto alone = [&](const std::vector<Stream>& streams) {
+    std::vector<std::vector<float>> outputs;
+    for (const Stream& stream : streams) {
+      Batch batch(random, geometry, {&stream});
+      run(batch, shared);
+      const std::span<const float> output = Random::values(batch.output(0));
+      outputs.emplace_back(output.begin(), output.end());
+    }
+    return outputs;
+  };
+  const std::vector<std::vector<float>> full_alone = alone(full), last_alone = alone(last);
+  for (int rows = 1; rows <= most_rows; rows += GetParam().slow ? 21 : 1) {
+    std::vector<const Stream*> lanes;
+    for (int lane = 0; lane < rows / most_lane_rows; ++lane)
+      lanes.push_back(&full[static_cast<size_t>(lane)]);
+    const size_t rest = static_cast<size_t>(rows % most_lane_rows);
+    if (rest != 0) lanes.push_back(&last[rest - 1]);
+    Batch crowd(random, geometry, lanes);
+    run(crowd, shared);
+    for (size_t lane = 0; lane < lanes.size(); ++lane) {
+      const bool is_full = lanes[lane]->rows == most_lane_rows;
+      ASSERT_TRUE(
+          same_bits(Random::values(crowd.output(lane)), is_full ? full_alone[lane] : last_alone[rest - 1]))
+          << rows << " rows, lane " << lane;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace tutti

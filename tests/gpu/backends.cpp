@@ -1,6 +1,9 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "gpu/cpu/cpu_ops.hpp"
+#include "gpu/cpu/level.hpp"
 #include "gpu/cuda/cuda_ops.hpp"
 #include "gpu/plugin.hpp"
 #include "tests/gpu/conformance.hpp"
@@ -20,6 +23,16 @@ Backend cpu_backend(std::string name, WeightType weights, double tolerance) {
           .make = [weights] { return make_cpu_ops(cpu::GemmChoice::automatic, weights); },
           .operations = "linear subsample",
           .tolerance = tolerance};
+}
+
+/// "CpuPanel" becomes CpuPanel_portable, CpuPanel_avx2, ...
+void add_on_every_level(std::vector<Backend>& all, const Backend& backend) {
+  for (const std::string_view level : cpu::levels()) {
+    all.push_back(backend);
+    all.back().name += fmt::format("_{}", level);
+    all.back().level = level;
+    all.back().slow |= level == "portable";
+  }
 }
 
 #ifdef TUTTI_CUDA_HOST
@@ -59,9 +72,10 @@ std::vector<Backend> that_compute(std::vector<Backend> all, Operations operation
 }
 
 std::vector<Backend> all_serving_backends() {
-  std::vector<Backend> all{
-      cpu_backend("Cpu", cpu::GemmChoice::automatic), cpu_backend("CpuPanel", cpu::GemmChoice::panel),
-      cpu_backend("CpuBf16", WeightType::bf16, 0.004), cpu_backend("CpuInt8", WeightType::int8, 0.02)};
+  std::vector<Backend> all{cpu_backend("Cpu", cpu::GemmChoice::automatic)};
+  add_on_every_level(all, cpu_backend("CpuPanel", cpu::GemmChoice::panel));
+  add_on_every_level(all, cpu_backend("CpuBf16", WeightType::bf16, 0.004));
+  add_on_every_level(all, cpu_backend("CpuInt8", WeightType::int8, 0.02));
 #ifdef TUTTI_CUDA_HOST
   all.push_back(cuda_on_host());
 #endif

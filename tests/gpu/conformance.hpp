@@ -5,12 +5,14 @@
 #include <functional>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <ostream>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "gpu/ops.hpp"
+#include "tests/gpu/every_target.hpp"
 #include "tests/gpu/random_tensor.hpp"
 
 namespace tutti {
@@ -23,8 +25,9 @@ struct Backend {
   std::string_view operations{};
   /// What a product may be off by, relative to the sum of its terms' magnitudes.
   double tolerance = 1e-6;
-  bool slow = false;     ///< executes kernels thread by thread, and is given smaller sizes
-  std::string absent{};  ///< why it cannot run on this machine, else empty
+  bool slow = false;                ///< without vectors, or thread by thread: is given smaller sizes
+  std::string_view level = "auto";  ///< that CPU kernels are held to
+  std::string absent{};             ///< why it cannot run on this machine, else empty
 };
 
 inline std::ostream& operator<<(std::ostream& out, const Backend& backend) { return out << backend.name; }
@@ -48,6 +51,7 @@ class OpsConformance : public testing::TestWithParam<Backend> {
  protected:
   void SetUp() override {
     if (!GetParam().absent.empty()) GTEST_SKIP() << GetParam().absent;
+    held_.emplace(GetParam().level);
     ops_ = GetParam().make();
   }
   [[nodiscard]] Ops& ops() { return *ops_; }
@@ -59,8 +63,21 @@ class OpsConformance : public testing::TestWithParam<Backend> {
   }
 
  private:
+  std::optional<HeldLevel> held_;
   std::unique_ptr<Ops> ops_;
 };
+
+// Batches of up to 16 lanes of 16 rows, for tests that take each number of rows from one to all of them.
+constexpr int most_lanes = 16;
+constexpr int most_lane_rows = 16;
+constexpr int most_rows = most_lanes * most_lane_rows;
+
+/// Lanes with `rows` rows in all: full ones, and the rest in the last.
+[[nodiscard]] inline std::vector<int> full_lanes(int rows) {
+  std::vector<int> lanes(static_cast<size_t>(rows / most_lane_rows), most_lane_rows);
+  if (rows % most_lane_rows != 0) lanes.push_back(rows % most_lane_rows);
+  return lanes;
+}
 
 /// `count` values of a row from a flat host copy.
 [[nodiscard]] inline std::span<const float> row_of(const std::vector<float>& values, int64_t row,

@@ -58,6 +58,21 @@ TEST_P(ConvModuleConformance, GivesARowTheSameBitsInOneChunkAndInSeveral) {
   }
 }
 
+TEST_P(ConvModuleConformance, GivesARowTheSameBitsAmongAnyNumberOfRows) {
+  Random random(7);
+  constexpr int channels = 40, taps = 7;
+  constexpr int extended_rows = most_lane_rows + taps - 1;
+  const ConvWeights weights = random_conv_weights(random, channels, taps, false);
+  const Tensor extended = random.tensor({most_lanes * extended_rows, 2 * channels});
+  const std::vector<float> all = run(full_lanes(most_rows), extended, weights);
+  for (int rows = 1; rows < most_rows; rows += GetParam().slow ? 21 : 1) {
+    const std::vector<int> lanes = full_lanes(rows);
+    const int total = rows + static_cast<int>(lanes.size()) * (taps - 1);
+    const std::vector<float> some = run(lanes, extended.view().slice(0, total), weights);
+    ASSERT_TRUE(same_bits(some, std::span(all).first(some.size()))) << rows << " rows";
+  }
+}
+
 using ExtendConformance = OpsConformance;
 INSTANTIATE_TEST_SUITE_P(Backends, ExtendConformance,
                          testing::ValuesIn(serving_backends({"extend_with_context"})), backend_name);

@@ -2,24 +2,30 @@
 
 #include <gtest/gtest.h>
 
-#include "gpu/cpu/targets.hpp"
-// After targets.hpp, which says what is compiled:
-#include <hwy/targets.h>
+#include <string_view>
+
+#include "gpu/cpu/level.hpp"
 
 namespace tutti {
+
+/// Has kernels use no more than one level while it lives. What is packed in the meantime is for that level.
+class HeldLevel {
+ public:
+  explicit HeldLevel(std::string_view level) { cpu::use_level(level); }
+  ~HeldLevel() { cpu::use_level("auto"); }
+  HeldLevel(const HeldLevel&) = delete;
+  HeldLevel& operator=(const HeldLevel&) = delete;
+};
 
 /// Runs `check` with the kernels of each instruction set that this build and machine have, the portable
 /// baseline included.
 template <class Check>
 void on_every_target(Check check) {
-  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
-    SCOPED_TRACE(hwy::TargetName(target));
-    hwy::SetSupportedTargetsForTest(target);
-    hwy::GetChosenTarget().DeInit();  // the next dispatch chooses again
+  for (const std::string_view level : cpu::levels()) {
+    SCOPED_TRACE(level);
+    const HeldLevel held(level);
     check();
   }
-  hwy::SetSupportedTargetsForTest(0);
-  hwy::GetChosenTarget().DeInit();
 }
 
 }  // namespace tutti

@@ -152,6 +152,25 @@ TEST_P(SubsamplingRowIndependence, GivesALaneTheSameBitsInAnyCompany) {
   EXPECT_TRUE(same_bits(together, apart));
 }
 
+TEST_P(SubsamplingRowIndependence, GivesARowTheSameBitsAmongAnyNumberOfRows) {
+  constexpr int d = 12, mel = 23;
+  Random random(4);
+  SCOPED_TRACE(random.trace());
+  const Weights weights(random, d, mel);
+  const auto packed = ops().pack_subsampling(weights.views(), mel);
+  const auto frames_of = [](int rows) { return 4 * rows + 3; };
+  const Tensor features = random.tensor({most_lanes * frames_of(most_lane_rows), mel});
+  const std::vector<float> all =
+      subsample(*packed, d, std::vector<int>(most_lanes, frames_of(most_lane_rows)), features);
+  for (int rows = 1; rows < most_rows; rows += GetParam().slow ? 21 : 1) {
+    std::vector<int> frames;
+    for (const int lane_rows : full_lanes(rows)) frames.push_back(frames_of(lane_rows));
+    const int total = std::accumulate(frames.begin(), frames.end(), 0);
+    const std::vector<float> some = subsample(*packed, d, frames, features.view().slice(0, total));
+    ASSERT_TRUE(same_bits(some, std::span(all).first(some.size()))) << rows << " rows";
+  }
+}
+
 TEST_P(SubsamplingRowIndependence, GivesAWindowTheSameBitsAsTheLongLaneItIsCutFrom) {
   const int d = GetParam().slow ? 16 : 72;
   Random random(3);
