@@ -17,13 +17,16 @@ void add_bench(CLI::App& app, int& exit_code) {
   add_bench_load(*command, exit_code);
 }
 
-void print_figures(std::span<const std::pair<std::string_view, double>> figures, bool as_json) {
+void print_figures(std::span<const std::pair<std::string_view, std::string_view>> labels,
+                   std::span<const std::pair<std::string_view, double>> figures, bool as_json) {
   if (!as_json) {
+    for (const auto& [name, value] : labels) fmt::print("{:<20} {}\n", name, value);
     for (const auto& [name, value] : figures) fmt::print("{:<20} {:.4g}\n", name, value);
     return;
   }
   JsonWriter json;
   json.begin_object();
+  for (const auto& [name, value] : labels) json.key(name).string(value);
   for (const auto& [name, value] : figures) json.key(name).number(static_cast<float>(value));
   fmt::print("{}\n", std::move(json.end_object()).take());
 }

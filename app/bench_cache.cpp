@@ -97,7 +97,7 @@ int bench(const Options& options) {
   const std::pair<std::string_view, double> figures[] = {
       {"prepare_commit_us", percentile(std::move(prepare_commit), 50)},
       {"whole_tick_us", percentile(std::move(whole_tick), 50)}};
-  print_figures(figures, options.json);
+  print_figures({}, figures, options.json);
   return 0;
 }
 

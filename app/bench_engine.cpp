@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "app/bench.hpp"
+#include "app/cpu_level_option.hpp"
 #include "app/gemm_baseline.hpp"
 #include "app/logprob_check.hpp"
 #include "app/machine_memory.hpp"
@@ -20,6 +21,7 @@
 #include "app/timed_ops.hpp"
 #include "config/result.hpp"
 #include "engine/engine.hpp"
+#include "gpu/cpu/level.hpp"
 #include "gpu/device.hpp"
 #include "model/model_loader.hpp"
 
@@ -33,6 +35,7 @@ struct Options {
   std::string weights = "fp32";
   std::string decoder = "greedy";
   std::string device = "cpu";
+  std::string cpu_level = EngineConfig{}.cpu_level;
   int batch = 8;
   int seconds = 10;
   bool json = false;
@@ -204,6 +207,7 @@ void print_breakdown(const TimedOps::Seconds& seconds, const Samples& samples, i
 
 int bench(const Options& options) {
   constexpr int most_checked = 8;  // of a GPU's lanes: the reference is computed on one core
+  cpu::use_level(options.cpu_level);
   EngineConfig config;
   config.device = options.device;
   std::string note;
@@ -247,7 +251,8 @@ int bench(const Options& options) {
     report.waits_per_tick = static_cast<double>(use.waits - before.device.waits) / ticks;
     report.allocations_per_tick = static_cast<double>(use.allocations - before.device.allocations) / ticks;
   }
-  print_figures(entries(report), options.json);
+  const std::pair<std::string_view, std::string_view> label{"cpu_level", cpu::level()};
+  print_figures({&label, 1}, entries(report), options.json);
   if (options.breakdown) print_breakdown(seconds, samples, options.batch);
   return 0;
 }
@@ -259,8 +264,8 @@ void add_bench_engine(CLI::App& app, int& exit_code) {
   CLI::App* const command =
       app.add_subcommand("engine", "One owner's recognizer by itself: no sockets, no actors");
   command->footer(
-      "Every stream always has its next chunk ready, so each tick is a full batch. Medians over the ticks "
-      "of:\n"
+      "Every stream always has its next chunk ready, so each tick is a full batch. Figures:\n"
+      "  cpu_level            instruction set of the kernels; the others are medians over the ticks of:\n"
       "  streams_per_core     a chunk's duration / ms_per_stream_chunk: real-time streams one core carries\n"
       "  ms_per_stream_chunk  a tick / batch, features and decoding included\n"
       "  gemm_ratio           a tick / its matrix products alone, in turn with the ticks: all layers' "
@@ -292,6 +297,7 @@ void add_bench_engine(CLI::App& app, int& exit_code) {
   command->add_option("--seconds", options->seconds, "How long to measure")
       ->check(CLI::Range(1, 3600))
       ->capture_default_str();
+  add_cpu_level(*command, options->cpu_level);
   auto* const json = command->add_flag("--json", options->json, "One JSON object");
   command->add_flag("--breakdown", options->breakdown, "Also where the time of a tick goes")->excludes(json);
   command->callback([options, &exit_code] { exit_code = bench(*options); });

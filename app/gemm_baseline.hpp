@@ -12,8 +12,9 @@ namespace tutti {
 /// The matrix products of one tick and nothing else: as many weight matrices as the model has, each of its
 /// own shape, stored as the model's are, in the model's order, over the rows of `lanes` full chunks; without
 /// biases, activations or residuals. For each shape the faster of a oneDNN primitive made for exactly these
-/// rows (of integers that it is given as such, where weights are int8) and our own kernel is used. What a
-/// tick takes longer than this is what the engine adds.
+/// rows (of integers that it is given as such, where weights are int8) and our own kernel is used; at a
+/// lowered level (gpu/cpu/level.hpp) always our own. What a tick takes longer than this is what the engine
+/// adds.
 class GemmBaseline {
  public:
   GemmBaseline(const ConformerSpec& spec, int chunk_size, int lanes, WeightType type = WeightType::fp32);

@@ -20,6 +20,7 @@
 #include "app/stop_signals.hpp"
 #include "config/config_loader.hpp"
 #include "config/options.hpp"
+#include "gpu/cpu/level.hpp"
 #include "net/server.hpp"
 
 namespace tutti {
@@ -50,6 +51,7 @@ std::shared_ptr<const ConformerCtc> loaded_model(const ServerConfig& config, con
 void serve(const ServerConfig& config) {
   block_stop_signals();
   start_log(config.log_level);
+  cpu::use_level(config.engine.cpu_level);
   const DevicePlan plan = plan_devices(config.engine);
   // Before the model, which takes longer: most mistakes are here.
   const NetOptions network = plan_network(config, plan.threads);

@@ -9,6 +9,7 @@
 
 #include "app/server_plan.hpp"
 #include "engine/engine.hpp"
+#include "gpu/cpu/level.hpp"
 
 namespace tutti {
 namespace {
@@ -29,6 +30,7 @@ bool passes(std::string_view name, const std::function<std::string()>& part) {
 bool check_server(const ServerConfig& config) {
   DevicePlan devices;
   if (!passes("devices", [&] {
+        cpu::use_level(config.engine.cpu_level);
         devices = plan_devices(config.engine);
         return describe(devices, config.engine) + (devices.note.empty() ? "" : "; " + devices.note);
       })) {

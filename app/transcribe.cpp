@@ -5,10 +5,12 @@
 
 #include "app/bundled_model.hpp"
 #include "app/commands.hpp"
+#include "app/cpu_level_option.hpp"
 #include "app/progress_bar.hpp"
 #include "app/transcriber.hpp"
 #include "audio/audio_file.hpp"
 #include "config/json_writer.hpp"
+#include "gpu/cpu/level.hpp"
 #include "gpu/device.hpp"
 #include "model/model_loader.hpp"
 
@@ -22,6 +24,7 @@ struct Options {
   std::string decoder = EngineConfig{}.decoder;
   int beam = EngineConfig{}.beam;
   std::string weights = EngineConfig{}.weights;
+  std::string cpu_level = EngineConfig{}.cpu_level;
   bool json = false;
 };
 
@@ -48,6 +51,7 @@ std::string json_line(const Transcript& t) {
 }
 
 int transcribe(const Options& options) {
+  cpu::use_level(options.cpu_level);
   EngineConfig config;
   config.decoder = options.decoder;
   config.beam = options.beam;
@@ -102,6 +106,7 @@ void add_transcribe(CLI::App& app, int& exit_code) {
   command->add_option("--weights", options->weights, "How weight matrices are held")
       ->check(CLI::IsMember({"fp32", "bf16", "int8"}))
       ->capture_default_str();
+  add_cpu_level(*command, options->cpu_level);
   command->add_flag(
       "--json", options->json,
       "One JSON object a line: file, text, words with times and confidence, audio_seconds, wall_seconds");

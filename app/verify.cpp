@@ -5,8 +5,11 @@
 #include <iostream>
 
 #include "app/commands.hpp"
+#include "app/cpu_level_option.hpp"
 #include "app/golden.hpp"
 #include "app/golden_decoder.hpp"
+#include "config/engine_config.hpp"
+#include "gpu/cpu/level.hpp"
 #include "gpu/device.hpp"
 #include "model/model_loader.hpp"
 
@@ -25,9 +28,11 @@ struct Options {
   std::string device = "cpu";
   std::string dump;
   std::string weights = "fp32";
+  std::string cpu_level = EngineConfig{}.cpu_level;
 };
 
 int verify(const Options& options) {
+  cpu::use_level(options.cpu_level);
   const TensorMap golden = load_safetensors(options.golden);
   std::string note;
   const Device device = select_devices(options.device, 1, note).front();
@@ -80,6 +85,7 @@ void add_verify(CLI::App& app, int& exit_code) {
   command->add_option("--weights", options->weights, "How weight matrices are held")
       ->check(CLI::IsMember({"fp32", "bf16", "int8"}))
       ->capture_default_str();
+  add_cpu_level(*command, options->cpu_level);
   command->callback([options, &exit_code] { exit_code = verify(*options); });
 }
 

@@ -17,6 +17,7 @@ struct EngineConfig {
   int max_num_blocks = 0;       ///< 0 = what max_streams reserve; with unlimited history what memory holds
   int max_blocks_per_seq = 512;
   std::string weights = "fp32";          ///< or "bf16", "int8": how weight matrices are held
+  std::string cpu_level = "auto";        ///< highest instruction set of CPU kernels (gpu/cpu/level.hpp)
   int memory_budget_mib = 0;             ///< of the whole program; 0 = most of what is free
   std::string at_capacity = "finalize";  ///< or "recycle": what a stream with unlimited history does
   int max_tick_ms = 40;                  ///< a CPU tick is held to this by its number of lanes

@@ -71,6 +71,8 @@ bool is_anything(std::string_view /*text*/) { return true; }
 
 constexpr std::array<std::string_view, 5> log_levels{"trace", "debug", "info", "warn", "error"};
 constexpr std::array<std::string_view, 2> callback_sessions{"unread", "all"};
+constexpr std::array<std::string_view, 6> cpu_levels{"auto",   "portable",    "avx2",
+                                                     "avx512", "avx512_vnni", "neon"};
 constexpr std::array<std::string_view, 3> decoders{"greedy", "prefix", "rescore"};
 constexpr std::array<std::string_view, 3> kv_formats{"f32", "bf16", "fp8_e4m3"};
 constexpr std::array<std::string_view, 3> weight_types{"fp32", "bf16", "int8"};
@@ -144,6 +146,8 @@ constexpr ConfigOption table[] = {
      "int8, "
      "a quarter, which is computed fastest.",
      ChoiceField{member<&EngineConfig::weights>, weight_types}},
+    {"engine.cpu_level", "Highest instruction set that CPU kernels use; auto is the highest there is.",
+     ChoiceField{member<&EngineConfig::cpu_level>, cpu_levels}},
     {"engine.max_streams", "Streams that one core or GPU holds at a time.",
      number<&EngineConfig::max_streams>(1, 100000)},
     {"engine.max_batch_size", "Streams that one tick advances together.",
