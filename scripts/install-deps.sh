@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs the Debian 12 packages that building Tutti needs and that are not there yet; says nothing when all are.
-# With --tests also those that only the tests use, with --fuzz those of the fuzzer.
+# With --tests also those that only the tests use, with --fuzz those of the fuzzer, with --neon a cross compiler for ARM
+# with the libraries that the kernels use, and with --avx512 an emulator.
 set -euo pipefail
 
 packages=(
@@ -19,13 +20,22 @@ case "${1:-}" in
     command -v npm >/dev/null || packages+=(npm)
     ;;
   --fuzz) packages+=(clang) ;;
+  --neon)
+    packages+=(g++-aarch64-linux-gnu qemu-user-static)
+    for library in libfmt-dev libgmock-dev libgtest-dev libhwy-dev libogg-dev libopus-dev libsndfile1-dev libspdlog-dev \
+      libspeexdsp-dev libtomlplusplus-dev libwebm-dev libgomp1 libstdc++6; do
+      packages+=("$library:arm64")
+    done
+    ;;
+  --avx512) packages+=(bochs bochsbios cpio isolinux syslinux-common xorriso) ;;
   *)
-    echo "usage: $0 [--tests | --fuzz]" >&2
+    echo "usage: $0 [--tests | --fuzz | --neon | --avx512]" >&2
     exit 2
     ;;
 esac
 
-installed=$(dpkg-query -W -f '${db:Status-Abbrev}${Package}\n' "${packages[@]}" 2>/dev/null | sed -n 's/^ii *//p' || true)
+installed=$(dpkg-query -W -f '${db:Status-Abbrev}${Package}\n${db:Status-Abbrev}${Package}:${Architecture}\n' "${packages[@]}" 2>/dev/null |
+  sed -n 's/^ii *//p' || true)
 missing=()
 for package in "${packages[@]}"; do
   grep -qxF -- "$package" <<<"$installed" || missing+=("$package")
@@ -47,6 +57,7 @@ if [ "$(id -u)" -ne 0 ]; then
   as_root=(sudo)
 fi
 echo "Installing ${#missing[@]} packages: ${missing[*]}"
+[ "${1:-}" != --neon ] || "${as_root[@]}" dpkg --add-architecture arm64
 "${as_root[@]}" apt-get -qq update
 "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
   apt-get -qq -o Dpkg::Use-Pty=0 install --no-install-recommends -y "${missing[@]}" >/dev/null
