@@ -4,7 +4,9 @@
 # make asan    the tests of the folders without sockets, under AddressSanitizer and UndefinedBehaviorSanitizer, long
 #              ones shortened
 # make fuzz    what reads messages and files, fed with what libFuzzer makes up: FUZZ_SECONDS=5 of it for each reader
-# make nightly what has the time: the long tests under the sanitizers too, and NIGHTLY_SECONDS=600 for each reader
+# make neon    the kernels and their tests cross-compiled for 64-bit ARM, run by QEMU
+# make nightly what has the time: the long tests under the sanitizers too, NIGHTLY_SECONDS=600 for each reader, and the
+#              tests of the kernels for ARM
 # make soak    clients of all kinds at once against a server that has too few places: SOAK_SECONDS=1800
 # make long-runs  thousands of sessions, thousands of idle streams, hours of one stream, clips joined to one
 # make package  a Debian package of the program and the bundled model: build/release/tutti_*.deb
@@ -17,6 +19,7 @@ JOBS ?= $(shell nproc)
 BUILD := build/release
 ASAN := build/asan
 FUZZ := build/fuzz
+NEON := build/neon
 FUZZ_SECONDS ?= 5
 NIGHTLY_SECONDS ?= 600
 SOAK_SECONDS ?= 1800
@@ -27,7 +30,8 @@ CTEST := ctest --output-on-failure -j$(JOBS)
 # Rebuilds are quick where ccache is installed; without it the variable is empty and ignored.
 export CMAKE_CXX_COMPILER_LAUNCHER := $(shell command -v ccache)
 
-.PHONY: run build test asan fuzz nightly soak long-runs package check install install-tests install-fuzz configure
+.PHONY: run build test asan fuzz neon nightly soak long-runs package check configure
+.PHONY: install install-tests install-fuzz install-neon
 .NOTPARALLEL:
 
 run: install build
@@ -50,9 +54,15 @@ fuzz: install-fuzz
 	cmake --build $(FUZZ) -j$(JOBS)
 	scripts/fuzz.sh $(FUZZ) $(FUZZ_SECONDS)
 
+neon: install-neon
+	cmake --preset neon $(CMAKE_ARGS)
+	cmake --build $(NEON) -j$(JOBS)
+	$(CTEST) --test-dir $(NEON)
+
 nightly:
 	$(MAKE) asan TUTTI_LONG_TESTS=1
 	$(MAKE) fuzz FUZZ_SECONDS=$(NIGHTLY_SECONDS)
+	$(MAKE) neon
 	$(MAKE) soak SOAK_SECONDS=180
 	$(MAKE) long-runs
 
@@ -80,6 +90,9 @@ install-tests:
 
 install-fuzz:
 	scripts/install-deps.sh --fuzz
+
+install-neon:
+	scripts/install-deps.sh --neon
 
 configure:
 	cmake --preset release $(CMAKE_ARGS)
