@@ -36,6 +36,15 @@ Conversation::~Conversation() {
   setup_.metrics->session_closed(setup_.dialect_name, failed_);
 }
 
+namespace {
+
+/// Whether a session ends although neither side did anything wrong: then it is owed its last results.
+bool is_limit(std::string_view error_code) {
+  return error_code == "stream_too_long" || error_code == "audio_limit";
+}
+
+}  // namespace
+
 template <class Call>
 void Conversation::converse(const std::shared_ptr<Cost>& cost, Call call) {
   if (ended_) return;
@@ -66,8 +75,10 @@ void Conversation::on_admission(int tag, const Admission& admission) {
   if (track == tracks_.end()) return;
   if (admission) {
     const std::string_view client = setup_.sink->client();
-    spdlog::info("{}: {} track {} opened{}{}", setup_.session, setup_.dialect_name, (*track)->stream.track(),
-                 client.empty() ? "" : " with the key of ", client);
+    const std::string_view address = setup_.sink->address();
+    spdlog::info("{}: {} track {} opened{}{}{}{}", setup_.session, setup_.dialect_name,
+                 (*track)->stream.track(), client.empty() ? "" : " with the key of ", client,
+                 address.empty() ? "" : " from ", address);
     (*track)->stream.open(std::move(**admission));
   } else {
     (*track)->stream.refuse(admission.error());
@@ -128,11 +139,15 @@ void Conversation::hang_up() {
 
 void Conversation::fault(const Error& error) {
   if (ended_) return;
-  if (!setup_.dialect->is_heard_elsewhere() || closing_) return end_with(error);
+  const bool is_heard_elsewhere = setup_.dialect->is_heard_elsewhere();
+  is_at_limit_ = is_limit(error.code);
+  if (closing_ || (!is_heard_elsewhere && !is_at_limit_)) return end_with(error);
   failed_ = true;
   spdlog::info("{}: ends, {}: {}", setup_.session, error.code, error.message);
   setup_.metrics->error(error.code);
-  converse(nullptr, [&](proto::Actions& actions) { setup_.dialect->on_fault(error, actions); });
+  if (is_heard_elsewhere) {
+    converse(nullptr, [&](proto::Actions& actions) { setup_.dialect->on_fault(error, actions); });
+  }
   finish_tracks({proto::close_reason(error.code), error.message});
 }
 
@@ -268,6 +283,8 @@ void Conversation::perform(const proto::Close& action, const std::shared_ptr<Cos
   }
   if (draining_ && action.code == CloseReason::normal) {
     setup_.sink->close(CloseReason::going_away, "the server is shutting down");
+  } else if (is_at_limit_ && closing_) {
+    setup_.sink->close(closing_->code, closing_->message);
   } else {
     setup_.sink->close(action.code, action.message);
   }

@@ -60,7 +60,7 @@ class Conversation final : private TrackListener {
   void drain();
   /// The client is gone. Who is heard elsewhere is recognized to the end of what was sent.
   void hang_up();
-  /// The session has to end, likewise.
+  /// The session has to end, likewise; at a limit of its own also who is heard here.
   void fault(const Error& error);
   /// The server ends, and does not wait for what was sent.
   void stop();
@@ -93,6 +93,7 @@ class Conversation final : private TrackListener {
   void on_event(int track, const proto::ServerEvent& event) override;
   void on_heard(int track, int64_t bytes) override;
   void give_back(int64_t bytes) override;
+  void note_audio(double seconds) override { setup_.sink->note_audio(seconds); }
 
   /// Makes a call of the dialect, and has done what it wants done.
   template <class Call>
@@ -122,6 +123,7 @@ class Conversation final : private TrackListener {
   int64_t owed_bytes_ = 0;          // of credit, when negative
   int next_tag_ = 0;
   bool draining_ = false;
+  bool is_at_limit_ = false;
   std::optional<proto::Close> closing_;  // when all tracks are done; no more are opened
   bool ended_ = false;
   bool failed_ = false;

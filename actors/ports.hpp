@@ -37,6 +37,10 @@ class SessionSink {
   virtual void close(CloseReason reason, std::string message) = 0;
   /// Who is served, for the log: the name of the client's API key; empty without keys.
   [[nodiscard]] virtual std::string_view client() const { return {}; }
+  /// Where the client is, for the log; empty when that is not known.
+  [[nodiscard]] virtual std::string_view address() const { return {}; }
+  /// So much audio is being recognized: a client may have only so much.
+  virtual void note_audio(double /*seconds*/) {}
 };
 
 /// A stream, as its session sees it. Destruction without on_closed counts as on_closed.
@@ -125,6 +129,8 @@ class UploadSink {
   /// Bounded by the upload: it makes no more while too much of it is not confirmed by on_written.
   virtual void write(std::string piece) = 0;
   virtual void end() = 0;
+  /// So much audio is being recognized: a client may have only so much.
+  virtual void note_audio(double /*seconds*/) {}
 };
 
 /// An upload's place, as its HTTP session sees it. Destruction gives the place back, and cancels what has not
@@ -152,6 +158,19 @@ class ListenerPort {
   virtual ~ListenerPort() = default;
   /// Stops accepting; open sessions go on.
   virtual void stop_accepting() = 0;
+};
+
+/// What whoever runs the server can have done to it over HTTP.
+class AdminPort {
+ public:
+  /// What was done, in a sentence.
+  using Answer = std::function<void(Result<std::string>)>;
+  virtual ~AdminPort() = default;
+  /// Ends the server as SIGTERM does.
+  virtual void drain() = 0;
+  /// Has files that may have changed read again. What is wrong with one leaves all as it was. `answer` is
+  /// called from any thread.
+  virtual void reload(Answer answer) = 0;
 };
 
 struct ModelInfo {

@@ -134,6 +134,7 @@ void RecognitionStream::feed(size_t at_least) {
   waiting_samples_ += count;
   fed_samples_ += count;
   setup_.metrics->audio_fed(seconds(count));
+  listener_.note_audio(seconds(count));
   context_->feed(std::exchange(samples_, {}), arrival_);
 }
 

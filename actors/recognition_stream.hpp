@@ -24,6 +24,8 @@ class TrackListener {
   virtual void on_heard(int track, int64_t bytes) = 0;
   /// The client may send so much more; less than it might have sent when negative.
   virtual void give_back(int64_t bytes) = 0;
+  /// So much audio is being recognized.
+  virtual void note_audio(double seconds) = 0;
 };
 
 /// What a recognition stream is born with.

@@ -120,6 +120,7 @@ void UploadJob::feed() {
   const auto count = static_cast<int64_t>(samples_.size());
   waiting_samples_ += count;
   setup_.metrics->audio_fed(seconds(count));
+  setup_.sink->note_audio(seconds(count));
   context_->feed(std::exchange(samples_, {}), Clock::now());
 }
 

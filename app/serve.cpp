@@ -5,7 +5,9 @@
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdlib>
+#include <exception>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,6 +16,7 @@
 #include "actors/service.hpp"
 #include "app/bundled_model.hpp"
 #include "app/commands.hpp"
+#include "app/log_format.hpp"
 #include "app/net_metrics.hpp"
 #include "app/server_check.hpp"
 #include "app/server_plan.hpp"
@@ -28,7 +31,7 @@ namespace {
 
 void start_log(const std::string& level) {
   auto log = spdlog::stderr_color_mt("tutti");
-  log->set_pattern("%Y-%m-%dT%H:%M:%S.%e %l %v");
+  log->set_formatter(log_formatter());
   log->set_level(spdlog::level::from_str(level));
   spdlog::set_default_logger(std::move(log));
 }
@@ -46,6 +49,38 @@ std::shared_ptr<const ConformerCtc> loaded_model(const ServerConfig& config, con
   spdlog::info("{}", describe(plan, config.engine));
   return model;
 }
+
+/// What is asked for at the admin port.
+class Administration final : public AdminPort {
+ public:
+  Administration(const ServerConfig& config, RecognitionService& service, NetServer& server)
+      : config_(config), service_(service), server_(server) {}
+
+  void drain() override { service_.drain(); }
+
+  /// Certificate and keys: all or none.
+  void reload(Answer answer) override {
+    try {
+      Credentials credentials = plan_credentials(config_);
+      const std::optional<TlsIdentity> certificate = plan_certificate(config_);
+      if (certificate) server_.use_certificate(*certificate);
+      server_.use_credentials(std::move(credentials));
+      const std::string done =
+          certificate ? fmt::format("certificate ({}) and keys were read again", certificate->description)
+                      : "keys were read again";
+      spdlog::info("{}", done);
+      answer(done);
+    } catch (const std::exception& error) {
+      spdlog::error("nothing was reloaded: {}", error.what());
+      answer(fail("not_reloaded", error.what()));
+    }
+  }
+
+ private:
+  const ServerConfig& config_;
+  RecognitionService& service_;
+  NetServer& server_;
+};
 
 /// The order of the end: the gateway drains, then the sockets close, then the actors go.
 void serve(const ServerConfig& config) {
@@ -82,12 +117,15 @@ void serve(const ServerConfig& config) {
       metrics);
   NetServer server(network, service.gateway(), service.status(), service.uploads(), service.subscriptions());
   metrics->add_source(std::make_shared<NetMetrics>(server.stats()));
+  Administration administration(config, service, server);
+  server.use_admin(administration);
   server.start();
   service.listening(server);
   spdlog::info("listening on {}", describe(network, server.address()));
   for (const ListenerAddress& listener : server.listeners()) {
     if (listener.is_audiosocket)
       spdlog::info("listening on {} for AudioSocket, for everybody", listener.address);
+    if (listener.is_admin) spdlog::info("listening on {} for who runs the server", listener.address);
     if (listener.root_dialect.empty()) continue;
     spdlog::info("listening on {} for the {} dialect at /", listener.address, listener.root_dialect);
   }
@@ -130,6 +168,7 @@ void add_config_flags(CLI::App& command, ServeOptions& options) {
       flag = command.add_option_function<std::string>(option.flag(), note, help)->type_name("VALUE");
     }
     flag->group(name.starts_with("server.")     ? "Server"
+                : name.starts_with("admin.")    ? "Server"
                 : name.starts_with("callback.") ? "Callback"
                                                 : "Engine");
   }

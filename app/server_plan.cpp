@@ -29,6 +29,12 @@ DevicePlan plan_devices(const EngineConfig& config) {
 
 namespace {
 
+template <class T>
+T checked(std::string_view option, Result<T> result) {
+  if (!result) throw SetupError(fmt::format("{}: {}", option, result.error().message));
+  return std::move(*result);
+}
+
 /// Of "PORT=DIALECT" each; that the port is one the configuration has checked.
 std::vector<DialectPort> dialect_ports(const std::vector<std::string>& settings) {
   std::vector<DialectPort> ports;
@@ -53,23 +59,47 @@ std::vector<DialectPort> dialect_ports(const std::vector<std::string>& settings)
 
 }  // namespace
 
+Credentials plan_credentials(const ServerConfig& config) {
+  std::vector<ApiKey> keys;
+  if (!config.api_keys_file.empty()) keys = load_api_keys(config.api_keys_file);
+  std::shared_ptr<const JwtVerifier> tokens;
+  if (!config.jwt_keys_file.empty()) {
+    tokens = std::make_shared<const JwtVerifier>(JwtVerifier::load(
+        config.jwt_keys_file, {.audience = config.jwt_audience, .issuer = config.jwt_issuer}));
+  }
+  return Credentials(std::move(keys), std::move(tokens));
+}
+
+std::optional<TlsIdentity> plan_certificate(const ServerConfig& config) {
+  if (config.tls_certificate.empty()) return std::nullopt;
+  return load_tls_identity(config.tls_certificate, config.tls_key);
+}
+
 NetOptions plan_network(const ServerConfig& config, const ThreadPlan& threads) {
   NetOptions options;
   options.bind = config.bind;
   options.dialect_ports = dialect_ports(config.dialect_at);
   options.audiosocket = config.audiosocket;
   options.io_threads = threads.io_threads;
+  options.admin_bind = config.admin_bind;
+  for (const std::string& range : config.trusted_proxies) {
+    options.trusted_proxies.push_back(checked("server.trusted_proxies", AddressRange::parse(range)));
+  }
+  options.proxy_protocol = config.proxy_protocol;
+  options.allowed_origins = config.allowed_origins;
   options.max_sessions = config.max_sessions;
+  options.max_connections_per_address = config.max_connections_per_address;
+  options.max_header_bytes = static_cast<size_t>(config.max_header_bytes);
+  options.handshake_timeout = std::chrono::seconds(config.handshake_timeout_s);
+  options.max_stream = std::chrono::seconds(config.max_stream_s);
   options.max_subscribers = config.max_subscribers;
   options.max_message_bytes = static_cast<size_t>(config.max_message_bytes);
   options.max_queued_events = static_cast<size_t>(config.max_queued_events);
   options.max_upload_bytes = static_cast<size_t>(config.max_upload_bytes);
   options.idle_timeout = std::chrono::seconds(config.idle_timeout_s);
   options.insecure = config.insecure;
-  if (!config.api_keys_file.empty()) options.credentials = Credentials(load_api_keys(config.api_keys_file));
-  if (!config.tls_certificate.empty()) {
-    options.tls = load_tls_identity(config.tls_certificate, config.tls_key);
-  }
+  options.credentials = plan_credentials(config);
+  options.tls = plan_certificate(config);
   check_listener(options);
   return options;
 }
@@ -91,12 +121,6 @@ std::string read_secret(const std::string& path) {
         fewest_bytes));
   }
   return secret;
-}
-
-template <class T>
-T checked(std::string_view option, Result<T> result) {
-  if (!result) throw SetupError(fmt::format("{}: {}", option, result.error().message));
-  return std::move(*result);
 }
 
 }  // namespace
@@ -202,10 +226,13 @@ std::string describe(const ConformerCtc& model) {
 
 std::string describe(const NetOptions& options, const std::string& address) {
   const size_t keys = options.credentials.size();
-  return fmt::format(
-      "{} {}, {}", address,
-      options.tls ? fmt::format("with TLS ({})", options.tls->description) : "without TLS",
-      keys == 0 ? "for everybody" : fmt::format("for {} API key{}", keys, keys == 1 ? "" : "s"));
+  const bool takes_tokens = options.credentials.takes_tokens();
+  std::string clients;
+  if (keys > 0) clients = fmt::format("{} API key{}", keys, keys == 1 ? "" : "s");
+  if (takes_tokens) clients += clients.empty() ? "signed tokens" : " and signed tokens";
+  return fmt::format("{} {}, for {}", address,
+                     options.tls ? fmt::format("with TLS ({})", options.tls->description) : "without TLS",
+                     clients.empty() ? "everybody" : clients);
 }
 
 }  // namespace tutti

@@ -28,6 +28,12 @@ struct DevicePlan {
 };
 [[nodiscard]] DevicePlan plan_devices(const EngineConfig& config);
 
+// Both read their files, at the start and whenever these may have changed.
+
+[[nodiscard]] Credentials plan_credentials(const ServerConfig& config);
+/// Nothing without TLS.
+[[nodiscard]] std::optional<TlsIdentity> plan_certificate(const ServerConfig& config);
+
 /// Reads keys and certificate, and checks the address.
 [[nodiscard]] NetOptions plan_network(const ServerConfig& config, const ThreadPlan& threads);
 

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "config/client_terms.hpp"
+
 namespace tutti {
 
 using Sha256 = std::array<uint8_t, 32>;
@@ -13,10 +15,16 @@ using Sha256 = std::array<uint8_t, 32>;
 struct ApiKey {
   std::string name;  ///< in logs, instead of the key
   Sha256 digest{};
+  ClientTerms terms = {};
 };
 
-/// Reads a key file: TOML, one `NAME = "sha256:64 HEX DIGITS"` a line. Throws SetupError that names the file,
-/// the line and what is accepted; a file without keys is refused, because it would let nobody in.
+/// Reads a key file: TOML, one `NAME = "sha256:64 HEX DIGITS"` a line for a key that may do everything but
+/// administer, or a table where there is more to say:
+///
+///     alice = { key = "sha256:...", allow = ["stream"], max_streams = 4 }
+///
+/// with any of the limits of ClientLimits. Throws SetupError that names the file, the line and what is
+/// accepted; a file without keys is refused, because it would let nobody in.
 [[nodiscard]] std::vector<ApiKey> load_api_keys(const std::string& path);
 
 /// The line that a key is stored as.

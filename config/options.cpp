@@ -67,6 +67,14 @@ bool is_device(std::string_view text) {
   return text == "auto" || text == "cpu";
 }
 
+bool is_origin(std::string_view text) {
+  const bool has_scheme = text.starts_with("http://") || text.starts_with("https://");
+  const std::string_view host = text.substr(std::min(text.size(), text.find("://") + 3));
+  return text == "*" || (has_scheme && !host.empty() && host.find('/') == std::string_view::npos);
+}
+
+bool is_something(std::string_view text) { return !text.empty(); }
+
 bool is_anything(std::string_view /*text*/) { return true; }
 
 constexpr std::array<std::string_view, 5> log_levels{"trace", "debug", "info", "warn", "error"};
@@ -89,6 +97,25 @@ constexpr ConfigOption table[] = {
      TextField{member<&ServerConfig::audiosocket>, is_address_or_empty, "HOST:PORT, such as 127.0.0.1:9092"}},
     {"server.api_keys_file", "Who is let in, as `tutti keygen` writes it; empty is everybody.",
      TextField{member<&ServerConfig::api_keys_file>, is_anything, "a file"}},
+    {"server.jwt_keys_file",
+     "Keys that tokens (JWT) are checked with, taken in place of API keys: a JWK set, public keys (PEM), or "
+     "a "
+     "secret; empty is none.",
+     TextField{member<&ServerConfig::jwt_keys_file>, is_anything, "a file"}},
+    {"server.jwt_audience", "What the aud of a token must have.",
+     TextField{member<&ServerConfig::jwt_audience>, is_something, "text"}},
+    {"server.jwt_issuer", "What the iss of a token must be; empty is anything.",
+     TextField{member<&ServerConfig::jwt_issuer>, is_anything, "text"}},
+    {"server.allowed_origins",
+     "Whose pages may use the server from a browser beside its own; * is everybody's.",
+     ListField{member<&ServerConfig::allowed_origins>, is_origin, "an origin, such as https://example.org"}},
+    {"server.trusted_proxies",
+     "Proxies that may say for whom a request is, in X-Forwarded-For or a PROXY header.",
+     ListField{member<&ServerConfig::trusted_proxies>, is_anything, "a range, such as 10.0.0.0/8"}},
+    {"server.proxy_protocol",
+     "Connections of trusted_proxies begin with a PROXY header, version 1 or 2; those without one are "
+     "closed.",
+     SwitchField{member<&ServerConfig::proxy_protocol>}},
     {"server.insecure", "Let everybody in, also on an address that others can reach.",
      SwitchField{member<&ServerConfig::insecure>}},
     {"server.tls_certificate", "Certificate and its chain (PEM); with tls_key the server speaks TLS.",
@@ -99,6 +126,15 @@ constexpr ConfigOption table[] = {
      TextField{member<&ServerConfig::model>, is_anything, "a directory"}},
     {"server.max_sessions", "Open connections; one more is refused.",
      number<&ServerConfig::max_sessions>(1, 1000000)},
+    {"server.max_connections_per_address",
+     "Connections from one address, or its streams behind a trusted proxy; one more is refused. This "
+     "machine's "
+     "own are not counted.",
+     number<&ServerConfig::max_connections_per_address>(1, 1000000)},
+    {"server.handshake_timeout_s", "Time for TLS, for the header of a request, and between requests.",
+     number<&ServerConfig::handshake_timeout_s>(1, 600)},
+    {"server.max_header_bytes", "A request with a longer header is refused.",
+     number<&ServerConfig::max_header_bytes>(1024, 1 << 20)},
     {"server.credit_ms", "Audio a session may have unacknowledged before its socket is not read.",
      number<&ServerConfig::credit_ms>(1000, 600000)},
     {"server.max_message_bytes", "A longer WebSocket message ends its session.",
@@ -107,6 +143,8 @@ constexpr ConfigOption table[] = {
      number<&ServerConfig::max_queued_events>(2, 1000000)},
     {"server.idle_timeout_s", "A session without audio or keep-alive for so long ends.",
      number<&ServerConfig::idle_timeout_s>(1, 86400)},
+    {"server.max_stream_s", "A session that is open for so long ends, with its last results; 0 is never.",
+     number<&ServerConfig::max_stream_s>(0, 31536000)},
     {"server.max_subscribers", "Readers of the events of streams; one more is refused.",
      number<&ServerConfig::max_subscribers>(0, 1000000)},
     {"server.max_uploads", "Files being received or transcribed at a time; one more is refused.",
@@ -118,6 +156,11 @@ constexpr ConfigOption table[] = {
     {"server.grace_s", "How long a stop waits for running streams.", number<&ServerConfig::grace_s>(0, 3600)},
     {"server.log_level", "The least severe message that is logged.",
      ChoiceField{member<&ServerConfig::log_level>, log_levels}},
+
+    {"admin.bind",
+     "Address and port for who runs the server: /metrics, /monitor, /admin/drain and /admin/reload. Empty is "
+     "with all else, without the last two.",
+     TextField{member<&ServerConfig::admin_bind>, is_address_or_empty, "HOST:PORT, such as 127.0.0.1:9090"}},
 
     {"callback.url", "Where results are posted as they come; empty is nowhere.",
      TextField{member<&ServerConfig::callback_url>, is_anything,
@@ -374,7 +417,9 @@ const ConfigOption* find_option(std::string_view name) {
 const ConfigOption& nearest_option(std::string_view name) {
   // A right key in the wrong section is nearer than a wrong key in the right one.
   return *std::ranges::min_element(table, {}, [&](const ConfigOption& option) {
-    return std::pair(edit_distance(leaf(name), leaf(option.name)), edit_distance(name, option.name));
+    // Without a section the first that has it is meant.
+    const size_t whole = name.find('.') == std::string_view::npos ? 0 : edit_distance(name, option.name);
+    return std::pair(edit_distance(leaf(name), leaf(option.name)), whole);
   });
 }
 

@@ -53,7 +53,9 @@ std::string single_line(std::string_view text) {
   while (!text.empty()) {
     const std::string_view character = take_utf8(text);
     const auto first = static_cast<unsigned char>(character[0]);
-    out += first < 0x20 || first == 0x7F ? " " : character;
+    // U+0080 to U+009F too: a terminal takes U+009B for an escape sequence.
+    const bool is_c1 = first == 0xC2 && static_cast<unsigned char>(character[1]) < 0xA0;
+    out += first < 0x20 || first == 0x7F || is_c1 ? " " : character;
   }
   return out;
 }

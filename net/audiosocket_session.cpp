@@ -38,6 +38,7 @@ class AudioSocketSession final : public Connection, public std::enable_shared_fr
         hub_(ticket_.hub()),
         socket_(std::move(socket)),
         silence_(socket_.get_executor()),
+        end_(socket_.get_executor()),
         name_(make_session_id()) {}
 
   void run();
@@ -62,6 +63,7 @@ class AudioSocketSession final : public Connection, public std::enable_shared_fr
   void read();
   void on_read(const error_code& error, size_t bytes);
   void on_silence();
+  void end_at_limit();
   void finish();
 
   ConnectionTicket ticket_;
@@ -69,6 +71,7 @@ class AudioSocketSession final : public Connection, public std::enable_shared_fr
   Hub& hub_;
   asio::ip::tcp::socket socket_;
   asio::steady_timer silence_;  // how long a read may take
+  asio::steady_timer end_;      // how long the session
   std::string name_;
   std::unique_ptr<StreamPort> port_;
   std::array<std::byte, read_slice_bytes> buffer_;
@@ -118,6 +121,12 @@ void AudioSocketSession::run() {
 void AudioSocketSession::open() {
   if (closed_) return;
   ++hub_.stats.sessions;
+  if (hub_.options.max_stream > std::chrono::milliseconds::zero()) {
+    end_.expires_after(hub_.options.max_stream);
+    end_.async_wait([self = weak_from_this()](const error_code& cancelled) {
+      if (const auto open = self.lock(); open && !cancelled) open->end_at_limit();
+    });
+  }
   port_ = hub_.gateway.open_stream(
       {.session = name_, .dialect_name = "audiosocket", .dialect = proto::make_audiosocket()},
       std::make_shared<Sink>(shared_from_this()));
@@ -158,8 +167,16 @@ void AudioSocketSession::on_silence() {
   finish();
 }
 
+void AudioSocketSession::end_at_limit() {
+  if (closed_) return;
+  ++hub_.stats.ended_sessions;
+  spdlog::info("{}: AudioSocket closed: it was open for as long as a session may be", name_);
+  finish();
+}
+
 void AudioSocketSession::finish() {
   if (std::exchange(closed_, true)) return;
+  end_.cancel();
   if (const auto port = std::exchange(port_, nullptr)) port->on_closed();
   error_code ignored;
   socket_.close(ignored);

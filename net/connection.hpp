@@ -1,7 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <string>
+#include <utility>
 
 namespace tutti {
 
@@ -24,6 +27,8 @@ class ConnectionTicket {
   ConnectionTicket& operator=(ConnectionTicket&&) = delete;
   ~ConnectionTicket();
 
+  /// Counts the connection as one of an address; `answer` says whether there may be another one.
+  void claim_address(std::string account, std::function<void(bool)> answer) const;
   /// Names the object that serves the socket from now on.
   void assign(std::weak_ptr<Connection> connection) const;
   [[nodiscard]] Hub& hub() const { return *hub_; }

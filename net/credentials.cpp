@@ -52,6 +52,9 @@ std::string_view from_websocket_protocol(std::string_view header) {
   return {};
 }
 
+/// Whether it has the three parts of a signed token (RFC 7515, section 7.1).
+bool looks_like_token(std::string_view key) { return std::ranges::count(key, '.') == 2; }
+
 }  // namespace
 
 std::string_view key_subprotocol(std::string_view websocket_protocol) {
@@ -67,8 +70,9 @@ std::optional<std::string_view> presented_key(const CredentialHeaders& headers) 
   return std::nullopt;
 }
 
-Result<std::string> Credentials::admit(const CredentialHeaders& headers) const {
-  if (!required()) return std::string();
+Result<Client> Credentials::admit(const CredentialHeaders& headers,
+                                  std::chrono::system_clock::time_point now) const {
+  if (!required()) return Client{.name = {}, .terms = {.allowed = all_rights(), .limits = {}}};
   const auto presented = presented_key(headers);
   if (!presented) {
     return fail(
@@ -81,8 +85,13 @@ Result<std::string> Credentials::admit(const CredentialHeaders& headers) const {
   for (const ApiKey& key : keys_) {
     if (CRYPTO_memcmp(key.digest.data(), digest.data(), digest.size()) == 0) admitted = &key;
   }
-  if (admitted == nullptr) return fail("unauthorized", "the API key is none of this server's");
-  return admitted->name;
+  if (admitted != nullptr) return Client{admitted->name, admitted->terms};
+  if (!tokens_ || !looks_like_token(*presented))
+    return fail("unauthorized", "the API key is none of this server's");
+  auto token = tokens_->verify(*presented, now);
+  if (!token) return tl::unexpected(std::move(token.error()));
+  // No key's name has a colon.
+  return Client{"jwt:" + token->subject, token->terms};
 }
 
 Sha256 api_key_digest(std::string_view key) {

@@ -1,19 +1,26 @@
 #include "net/http_session.hpp"
 
 #include <boost/asio/post.hpp>
+#include <boost/asio/read.hpp>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
 #include <boost/beast/websocket/rfc6455.hpp>
 
 #include <array>
 #include <chrono>
+#include <functional>
 #include <optional>
+#include <string>
+#include <utility>
 #include <variant>
 
+#include "net/client_address.hpp"
+#include "net/http_request.hpp"
 #include "net/hub.hpp"
+#include "net/origin.hpp"
 #include "net/pages.hpp"
+#include "net/proxy_header.hpp"
 #include "net/routes.hpp"
-#include "net/session_id.hpp"
 #include "net/subscription_exchange.hpp"
 #include "net/transport.hpp"
 #include "net/upload_exchange.hpp"
@@ -43,43 +50,19 @@ bool is_http_error(const error_code& error) {
   return error.category() == make_error_code(http::error::end_of_stream).category();
 }
 
-std::string_view header(const http::fields& fields, http::field name) {
-  const auto value = fields[name];
-  return {value.data(), value.size()};
-}
-
-CredentialHeaders credential_headers(const http::fields& fields) {
-  const auto x_api_key = fields["X-API-KEY"];
-  return {.authorization = header(fields, http::field::authorization),
-          .x_api_key = {x_api_key.data(), x_api_key.size()},
-          .websocket_protocol = header(fields, http::field::sec_websocket_protocol)};
-}
-
-proto::Handshake handshake_of(const http::fields& fields, const Target& target) {
-  proto::Handshake handshake{.session = make_session_id(),
-                             .path = std::string(target.path),
-                             .query = std::string(target.query),
-                             .headers = {},
-                             .time = std::chrono::system_clock::now()};
-  for (const auto& field : fields) {
-    handshake.headers.emplace_back(std::string(field.name_string()), std::string(field.value()));
-  }
-  return handshake;
-}
-
 class HttpSession final : public Connection, public std::enable_shared_from_this<HttpSession> {
  public:
-  HttpSession(ConnectionTicket ticket, tcp::socket socket, const proto::DialectEntry* root_dialect)
+  HttpSession(ConnectionTicket ticket, tcp::socket socket, std::shared_ptr<TlsContext> tls, HttpPort port)
       : ticket_(std::move(ticket)),
         hub_(ticket_.hub()),
-        root_dialect_(root_dialect),
+        tls_(std::move(tls)),
+        port_(port),
         stream_(std::move(socket)),
         buffer_(hub_.options.max_header_bytes + read_ahead_bytes) {}
 
   void run() {
     ticket_.assign(weak_from_this());
-    asio::post(stream_.get_executor(),
-               [self = shared_from_this()] { self->hub_.tls ? self->read_first_byte() : self->read(); });
+    asio::post(stream_.get_executor(), [self = shared_from_this()] { self->open(); });
   }
 
   void shut_down() override {
@@ -91,6 +74,52 @@ class HttpSession final : public Connection, public std::enable_shared_from_this
   }
 
  private:
+  using Exchange = UploadExchange;
+  using PlaceAnswer = Result<std::unique_ptr<SubscriptionPlace>>;
+
+  void open() {
+    if (shutting_down_) return;
+    error_code gone;
+    peer_ = stream_.tcp().socket().remote_endpoint(gone).address();
+    is_through_proxy_ = is_trusted(peer_, hub_.options.trusted_proxies);
+    stream_.tcp().expires_after(hub_.options.handshake_timeout);
+    if (is_through_proxy_ && hub_.options.proxy_protocol) return read_proxy_header();
+    begin();
+  }
+
+  void read_proxy_header() {
+    asio::async_read(stream_, asio::buffer(scratch_, proxy_header_.wanted()),
+                     [self = shared_from_this()](const error_code& error, size_t bytes) {
+                       error ? self->refuse_proxy_header() : self->on_proxy_header(bytes);
+                     });
+  }
+
+  void on_proxy_header(size_t bytes) {
+    switch (proxy_header_.take({scratch_.data(), bytes})) {
+      case ProxyHeaderReader::State::more:
+        return read_proxy_header();
+      case ProxyHeaderReader::State::bad:
+        return refuse_proxy_header();
+      case ProxyHeaderReader::State::done:
+        break;
+    }
+    if (!proxy_header_.client()) return begin();
+    peer_ = *proxy_header_.client();
+    is_through_proxy_ = is_trusted(peer_, hub_.options.trusted_proxies);
+    if (is_through_proxy_) return begin();
+    ticket_.claim_address(address_account(peer_), [self = shared_from_this()](bool may_enter) {
+      asio::post(self->stream_.get_executor(),
+                 [self, may_enter] { may_enter ? self->begin() : self->stream_.close(); });
+    });
+  }
+
+  void refuse_proxy_header() {
+    ++hub_.stats.bad_proxy_headers;
+    stream_.close();
+  }
+
+  void begin() { tls_ ? read_first_byte() : read(); }
+
   /// Tells TLS from a client that does not know that it is spoken here.
   void read_first_byte() {
     if (shutting_down_) return;
@@ -107,7 +136,7 @@ class HttpSession final : public Connection, public std::enable_shared_from_this
       parser_.emplace();
       return write(error_reply(400, "tls_required", "this port speaks TLS: use https:// or wss://"), false);
     }
-    stream_.async_handshake(*hub_.tls, first_byte_, [self = shared_from_this()](const error_code& error) {
+    stream_.async_handshake(*tls_, first_byte_, [self = shared_from_this()](const error_code& error) {
       self->on_handshake(error);
     });
   }
@@ -117,11 +146,10 @@ class HttpSession final : public Connection, public std::enable_shared_from_this
     ++hub_.stats.failed_handshakes;
     stream_.close();
   }
-  using Exchange = UploadExchange;
-  using PlaceAnswer = Result<std::unique_ptr<SubscriptionPlace>>;
 
   void read() {
     if (shutting_down_) return;
+    cors_.clear();
     parser_.emplace();
     parser_->header_limit(static_cast<uint32_t>(hub_.options.max_header_bytes));
     stream_.tcp().expires_after(hub_.options.handshake_timeout);
@@ -137,34 +165,120 @@ class HttpSession final : public Connection, public std::enable_shared_from_this
     if (error) return on_read_error(error);
     ++hub_.stats.http_requests;
     const auto& request = parser_->get();
-    const Target target = split_target({request.target().data(), request.target().size()});
-    const std::string_view method(request.method_string().data(), request.method_string().size());
+    const Target target = this->target();
     const bool is_upgrade = beast::websocket::is_upgrade(request);
-    if (const WebFile* const page = is_upgrade ? nullptr : find_page(target.path)) {
-      return write(answer_page(*page, method, header(request, http::field::if_none_match)),
+    if (const WebFile* const page = is_upgrade ? nullptr : find_page(target.path, port_.serves)) {
+      return write(answer_page(*page, method(), header(request, http::field::if_none_match)),
                    parser_->keep_alive() && parser_->is_done());
     }
-    auto client =
-        is_public(target.path) ? std::string() : hub_.options.credentials.admit(credential_headers(request));
-    if (!client) return refuse_client(client.error());
-    if (auto stream = proto::watched_stream(target.path)) {
-      return subscribe(std::move(*stream), std::move(*client));
+    const std::string_view origin = header(request, http::field::origin);
+    if (!origin.empty() &&
+        !may_use(origin, header(request, http::field::host), hub_.options.allowed_origins)) {
+      return refuse_origin();
     }
-    const proto::DialectEntry* const dialect = dialect_at(target.path);
-    if (dialect != nullptr && is_upgrade) return upgrade(*dialect, target, std::move(*client));
-    if (target.path == transcriptions_path && request.method() == http::verb::post) return upload();
-    write(answer(method, target.path, dialect, hub_.status), may_keep_alive());
+    cors_ = cors_headers(request);
+    if (is_preflight(method(), request)) return write(preflight_reply(), may_keep_alive());
+    if (is_public(target.path)) return write(plain_answer(), may_keep_alive());
+    route(target, is_upgrade);
+  }
+
+  [[nodiscard]] Target target() const {
+    const auto whole = parser_->get().target();
+    return split_target({whole.data(), whole.size()});
+  }
+
+  [[nodiscard]] std::string_view method() const {
+    const auto name = parser_->get().method_string();
+    return {name.data(), name.size()};
+  }
+
+  void route(const Target& target, bool is_upgrade) {
+    const bool is_post = parser_->get().method() == http::verb::post;
+    if (port_.serves == Serves::admin) {
+      const auto command = is_post && hub_.admin != nullptr ? admin_command(target.path) : std::nullopt;
+      if (command) return ask({.right = Right::admin}, [this, command](Visit) { administer(*command); });
+    } else {
+      if (auto stream = proto::watched_stream(target.path)) {
+        return ask({.right = Right::monitor},
+                   [this, stream = std::move(*stream)](Visit visit) { subscribe(stream, std::move(visit)); });
+      }
+      if (const auto* const dialect = dialect_at(target.path); dialect != nullptr && is_upgrade) {
+        return ask({.right = Right::stream, .is_stream = true},
+                   [this, dialect](Visit visit) { upgrade(*dialect, std::move(visit)); });
+      }
+      if (target.path == transcriptions_path && is_post) {
+        return ask({.right = Right::upload, .is_stream = true},
+                   [this](Visit visit) { upload(std::move(visit)); });
+      }
+    }
+    ask({.right = right_for(target.path)}, [this](Visit) { write(plain_answer(), may_keep_alive()); });
+  }
+
+  [[nodiscard]] HttpReply plain_answer() const {
+    const Target target = this->target();
+    return answer(method(), target.path, dialect_at(target.path), hub_.status, port_.serves);
   }
 
   [[nodiscard]] const proto::DialectEntry* dialect_at(std::string_view path) const {
-    return root_dialect_ != nullptr && path == "/" ? root_dialect_ : proto::find_dialect_at(path);
+    if (port_.serves == Serves::admin) return nullptr;
+    return port_.root_dialect != nullptr && path == "/" ? port_.root_dialect : proto::find_dialect_at(path);
   }
 
-  void refuse_client(const Error& error) {
-    ++hub_.stats.unauthorized_requests;
-    auto reply = error_reply(401, error.code, error.message);
-    reply.headers = {{"WWW-Authenticate", "Bearer"}};
+  /// Who asks, and whether he may: what he asked for is done then. Meanwhile nothing is read.
+  void ask(Ask wanted, std::function<void(Visit)> then) {
+    const auto& request = parser_->get();
+    wanted.credentials = credential_headers(request);
+    client_address_ = client_address(peer_, forwarded_for(request), hub_.options.trusted_proxies);
+    // Else the connection is counted.
+    const bool holds = wanted.is_stream || wanted.right == Right::monitor;
+    if (is_through_proxy_ && holds) wanted.address_account = address_account(client_address_);
+    stream_.tcp().expires_never();
+    hub_.admit(std::move(wanted), [self = shared_from_this(), then = std::move(then)](Admitted<Visit> visit) {
+      asio::post(self->stream_.get_executor(), [self, then, visit = std::move(visit)]() mutable {
+        if (self->shutting_down_) return;
+        visit ? then(std::move(*visit)) : self->refuse_client(visit.error());
+      });
+    });
+  }
+
+  void refuse_client(const Refusal& refused) {
+    ++(refused.status == 401   ? hub_.stats.unauthorized_requests
+       : refused.status == 403 ? hub_.stats.forbidden_requests
+                               : hub_.stats.limited_requests);
+    HttpReply reply = target().path == transcriptions_path
+                          ? api_error_reply({.status = refused.status,
+                                             .code = refused.error.code,
+                                             .message = refused.error.message,
+                                             .param = {}})
+                          : error_reply(refused.status, refused.error.code, refused.error.message);
+    if (refused.status == 401) reply.headers.emplace_back("WWW-Authenticate", "Bearer");
+    if (refused.retry_after_s > 0) {
+      reply.headers.emplace_back("Retry-After", std::to_string(refused.retry_after_s));
+    }
     write(std::move(reply), may_keep_alive());
+  }
+
+  void refuse_origin() {
+    ++hub_.stats.refused_origins;
+    write(error_reply(
+              403, "origin_not_allowed",
+              "pages of other origins may not use this server, unless server.allowed_origins names them"),
+          may_keep_alive());
+  }
+
+  void administer(AdminCommand command) {
+    if (command == AdminCommand::drain) {
+      hub_.admin->drain();
+      return write({202, "text/plain; charset=utf-8", "draining\n", {}}, may_keep_alive());
+    }
+    hub_.admin->reload([self = shared_from_this()](Result<std::string> done) {
+      asio::post(self->stream_.get_executor(), [self, done = std::move(done)] {
+        if (self->shutting_down_) return;
+        self->write(done ? HttpReply{200, "text/plain; charset=utf-8", *done + "\n", {}}
+                         : error_reply(409, done.error().code, done.error().message),
+                    self->may_keep_alive());
+      });
+    });
   }
 
   void on_read_error(const error_code& error) {
@@ -186,11 +300,11 @@ class HttpSession final : public Connection, public std::enable_shared_from_this
 
   /// Whether what was read, and is no HTTP, begins as TLS does.
   [[nodiscard]] bool is_tls_on_plain_port() const {
-    return !hub_.tls && buffer_.size() > 0 &&
+    return !tls_ && buffer_.size() > 0 &&
            *static_cast<const char*>(buffer_.data().data()) == tls_handshake_record;
   }
 
-  void upgrade(const proto::DialectEntry& dialect, const Target& target, std::string client) {
+  void upgrade(const proto::DialectEntry& dialect, Visit visit) {
     if (buffer_.size() > 0) return refuse_early_data();
     auto slot = SessionSlot::take(hub_.stats, hub_.options.max_sessions);
     if (!slot) {
@@ -199,7 +313,7 @@ class HttpSession final : public Connection, public std::enable_shared_from_this
       reply.headers = {{"Retry-After", "5"}};
       return write(std::move(reply), parser_->keep_alive());
     }
-    const proto::Handshake handshake = handshake_of(parser_->get(), target);
+    const proto::Handshake handshake = handshake_of(parser_->get(), target());
     auto acceptance = dialect.accept(handshake);
     if (auto* const refused = std::get_if<proto::Refused>(&acceptance)) {
       slot.reset();  // before the client knows: it may try again at once
@@ -219,7 +333,8 @@ class HttpSession final : public Connection, public std::enable_shared_from_this
                                                .dialect = std::move(accepted.dialect)},
                       .subprotocol = std::move(accepted.subprotocol),
                       .headers = std::move(accepted.headers),
-                      .client = std::move(client)});
+                      .visit = std::move(visit),
+                      .address = client_address_.to_string()});
   }
 
   void refuse_early_data() {
@@ -228,7 +343,7 @@ class HttpSession final : public Connection, public std::enable_shared_from_this
   }
 
   /// A WebSocket that is asked for, or else an event stream.
-  void subscribe(Result<std::string> stream, std::string client) {
+  void subscribe(const Result<std::string>& stream, Visit visit) {
     const auto& request = parser_->get();
     if (!stream)
       return write(error_reply(400, stream.error().code, stream.error().message), may_keep_alive());
@@ -241,11 +356,11 @@ class HttpSession final : public Connection, public std::enable_shared_from_this
     if (upgrades && buffer_.size() > 0) return refuse_early_data();
     const auto after = request["Last-Event-ID"];
     SubscriptionRequest wanted{
-        .stream = std::move(*stream),
-        .client = std::move(client),
+        .stream = *stream,
+        .client = visit.client(),
         .form = upgrades ? proto::SubscriberForm::websocket : proto::SubscriberForm::event_stream,
         .after = proto::parse_event_place({after.data(), after.size()})};
-    stream_.tcp().expires_never();
+    visit_.emplace(std::move(visit));
     hub_.subscriptions.take_place(
         std::move(wanted), [self = shared_from_this(), upgrades](PlaceAnswer place) {
           asio::post(self->stream_.get_executor(), [self, upgrades, place = std::move(place)]() mutable {
@@ -278,14 +393,16 @@ class HttpSession final : public Connection, public std::enable_shared_from_this
                       .serves = std::move(place),
                       .subprotocol = std::move(subprotocol),
                       .headers = {},
-                      .client = {}});
+                      .visit = std::move(*visit_),
+                      .address = {}});
   }
 
   void serve_events(std::unique_ptr<SubscriptionPlace> place) {
     const auto subscription = std::make_shared<SubscriptionExchange>(
         shared_from_this(), ticket_.shared_hub(), stream_, buffer_, std::move(place),
-        StreamedReply(parser_->get().version() < 11, may_keep_alive()), [this](bool keep_alive) {
+        StreamedReply(parser_->get().version() < 11, may_keep_alive(), cors_), [this](bool keep_alive) {
           subscription_.reset();
+          visit_.reset();
           if (shutting_down_ || !keep_alive) return stream_.close();
           read();
         });
@@ -295,19 +412,23 @@ class HttpSession final : public Connection, public std::enable_shared_from_this
 
   [[nodiscard]] bool may_keep_alive() const { return parser_->keep_alive() && parser_->is_done(); }
 
-  void upload() {
-    std::make_shared<Exchange>(shared_from_this(), hub_, stream_, buffer_, std::move(*parser_),
+  void upload(Visit visit) {
+    visit_.emplace(std::move(visit));
+    std::make_shared<Exchange>(shared_from_this(), hub_, stream_, buffer_, std::move(*parser_), cors_,
+                               *visit_,
                                [this](Exchange::Outcome outcome) { on_uploaded(std::move(outcome)); })
         ->start();
   }
 
   void on_uploaded(Exchange::Outcome outcome) {
+    visit_.reset();
     if (outcome.broken || shutting_down_) return stream_.close();
     if (outcome.refusal) return write(std::move(*outcome.refusal), outcome.keep_alive);
     finish_reply(outcome.keep_alive);
   }
 
   void write(HttpReply reply, bool keep_alive) {
+    visit_.reset();
     response_ = {};
     response_.version(11);
     response_.result(reply.status);
@@ -315,6 +436,8 @@ class HttpSession final : public Connection, public std::enable_shared_from_this
     if (!reply.content_type.empty()) response_.set(http::field::content_type, reply.content_type);
     response_.keep_alive(keep_alive);
     for (const auto& [name, value] : reply.headers) response_.insert(name, value);
+    for (const auto& [name, value] : cors_) response_.insert(name, value);
+    response_.set("X-Content-Type-Options", "nosniff");
     response_.body() = std::move(reply.body);
     response_.prepare_payload();
     // It would be the length that the page has (RFC 9110, section 8.6).
@@ -340,22 +463,29 @@ class HttpSession final : public Connection, public std::enable_shared_from_this
 
   void drain(size_t drained) {
     if (shutting_down_) return;
-    stream_.tcp().async_read_some(asio::buffer(drain_buffer_), [self = shared_from_this(), drained](
-                                                                   const error_code& error, size_t bytes) {
-      if (error || drained + bytes > max_drained_bytes) return self->stream_.close();
-      self->drain(drained + bytes);
-    });
+    stream_.tcp().async_read_some(
+        asio::buffer(scratch_), [self = shared_from_this(), drained](const error_code& error, size_t bytes) {
+          if (error || drained + bytes > max_drained_bytes) return self->stream_.close();
+          self->drain(drained + bytes);
+        });
   }
 
   ConnectionTicket ticket_;
   Hub& hub_;
-  const proto::DialectEntry* root_dialect_;
+  std::shared_ptr<TlsContext> tls_;
+  HttpPort port_;
   Transport stream_;
   beast::flat_buffer buffer_;
   std::optional<http::request_parser<http::empty_body>> parser_;
   http::response<http::string_body> response_;
-  std::array<char, 4096> drain_buffer_{};
   char first_byte_ = 0;
+  ProxyHeaderReader proxy_header_;
+  std::array<char, ProxyHeaderReader::most_wanted> scratch_{};  // of what is not kept
+  asio::ip::address peer_;
+  bool is_through_proxy_ = false;     // whose word for its clients is taken
+  asio::ip::address client_address_;  // of the request
+  proto::Headers cors_;               // of its reply
+  std::optional<Visit> visit_;        // while the request takes time
   std::weak_ptr<SubscriptionExchange> subscription_;
   bool shutting_down_ = false;
   bool upgraded_ = false;  // the socket is another's
@@ -363,9 +493,9 @@ class HttpSession final : public Connection, public std::enable_shared_from_this
 
 }  // namespace
 
-void start_http_session(ConnectionTicket ticket, tcp::socket socket,
-                        const proto::DialectEntry* root_dialect) {
-  std::make_shared<HttpSession>(std::move(ticket), std::move(socket), root_dialect)->run();
+void start_http_session(ConnectionTicket ticket, tcp::socket socket, std::shared_ptr<TlsContext> tls,
+                        HttpPort port) {
+  std::make_shared<HttpSession>(std::move(ticket), std::move(socket), std::move(tls), port)->run();
 }
 
 }  // namespace tutti

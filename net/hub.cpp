@@ -13,6 +13,7 @@
 
 #include "config/result.hpp"
 #include "net/audiosocket_session.hpp"
+#include "net/client_address.hpp"
 #include "net/http_session.hpp"
 #include "net/session_slot.hpp"
 
@@ -62,14 +63,14 @@ tcp::endpoint required_endpoint(const std::string& bind) {
 }
 
 /// Nobody is left in charge of a server by accident.
-tcp::endpoint allowed_endpoint(const NetOptions& options) {
-  const tcp::endpoint endpoint = required_endpoint(options.bind);
+tcp::endpoint allowed_endpoint(const NetOptions& options, const std::string& bind, std::string_view flag) {
+  const tcp::endpoint endpoint = required_endpoint(bind);
   if (endpoint.address().is_loopback() || options.credentials.required() || options.insecure) return endpoint;
   throw SetupError(fmt::format(
       "will not listen on {} for everybody who can reach it: let in who has a key with "
       "--api-keys-file FILE (`tutti keygen NAME` makes keys), or listen for this machine alone with "
-      "--bind 127.0.0.1:{}, or say --insecure",
-      options.bind, endpoint.port()));
+      "{} 127.0.0.1:{}, or say --insecure",
+      bind, flag, endpoint.port()));
 }
 
 /// It has no keys that could be asked for.
@@ -88,6 +89,11 @@ tcp::endpoint allowed_audiosocket(const NetOptions& options) {
   std::string why = error.message();
   why[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(why[0])));
   throw SetupError(fmt::format("cannot listen on {}: {}; choose another with {}", address, why, flag));
+}
+
+std::shared_ptr<TlsContext> make_context(const TlsIdentity& identity) {
+  SSL_CTX_up_ref(identity.context.get());
+  return std::make_shared<TlsContext>(identity.context.get());
 }
 
 std::string to_string(const tcp::endpoint& endpoint) {
@@ -109,8 +115,26 @@ void check_address(const tcp::endpoint& endpoint, std::string_view flag) {
 }  // namespace
 
 void check_listener(const NetOptions& options) {
-  check_address(allowed_endpoint(options), "--bind");
+  check_address(allowed_endpoint(options, options.bind, "--bind"), "--bind");
+  if (!options.admin_bind.empty()) {
+    check_address(allowed_endpoint(options, options.admin_bind, "--admin-bind"), "--admin-bind");
+  }
   if (!options.audiosocket.empty()) check_address(allowed_audiosocket(options), "--audiosocket");
+}
+
+Visit::~Visit() {
+  if (!hub_) return;
+  asio::post(hub_->strand_,
+             [hub = hub_.get(), client = std::move(client_), is_stream = is_stream_,
+              account = std::move(address_account_)] { hub->door_.leave(client, is_stream, account); });
+}
+
+void Visit::note_audio(std::chrono::milliseconds audio, std::function<void()> on_exhausted) const {
+  if (client_.terms.limits.max_audio_minutes_per_day == 0) return;
+  asio::post(hub_->strand_,
+             [hub = hub_.get(), client = client_, audio, on_exhausted = std::move(on_exhausted)] {
+               if (!hub->door_.note_audio(client, audio, Door::Time::clock::now())) on_exhausted();
+             });
 }
 
 ConnectionTicket::~ConnectionTicket() {
@@ -124,6 +148,12 @@ void ConnectionTicket::assign(std::weak_ptr<Connection> connection) const {
   });
 }
 
+void ConnectionTicket::claim_address(std::string account, std::function<void(bool)> answer) const {
+  asio::post(hub_->strand_,
+             [hub = hub_.get(), id = id_, account = std::move(account),
+              answer = std::move(answer)]() mutable { hub->claim_address(id, std::move(account), answer); });
+}
+
 Hub::Hub(const NetOptions& net_options, GatewayPort& gateway_port, const StatusPort& status_port,
          UploadPort& upload_port, SubscriptionPort& subscription_port)
     : options(net_options),
@@ -131,18 +161,19 @@ Hub::Hub(const NetOptions& net_options, GatewayPort& gateway_port, const StatusP
       status(status_port),
       uploads(upload_port),
       subscriptions(subscription_port),
-      strand_(asio::make_strand(io)) {
-  if (options.tls) {
-    SSL_CTX* const context = options.tls->context.get();
-    SSL_CTX_up_ref(context);
-    tls.emplace(context);
-  }
-  const tcp::endpoint endpoint = allowed_endpoint(options);
+      strand_(asio::make_strand(io)),
+      door_(net_options.credentials, net_options.max_connections_per_address) {
+  if (options.tls) tls_ = make_context(*options.tls);
+  const tcp::endpoint endpoint = allowed_endpoint(options, options.bind, "--bind");
   using enum Listener::Kind;
   listen(listeners_.emplace_back(strand_, endpoint, http, nullptr), "--bind");
   for (const DialectPort& own : options.dialect_ports) {
     const tcp::endpoint where(endpoint.address(), own.port);
     listen(listeners_.emplace_back(strand_, where, http, own.dialect), "--dialect-at");
+  }
+  if (!options.admin_bind.empty()) {
+    const tcp::endpoint where = allowed_endpoint(options, options.admin_bind, "--admin-bind");
+    listen(listeners_.emplace_back(strand_, where, admin, nullptr), "--admin-bind");
   }
   if (!options.audiosocket.empty()) {
     const tcp::endpoint where = allowed_audiosocket(options);
@@ -168,9 +199,33 @@ std::vector<ListenerAddress> Hub::listeners() const {
   for (const Listener& each : listeners_) {
     all.push_back({.address = to_string(each.endpoint),
                    .root_dialect = each.root_dialect == nullptr ? "" : each.root_dialect->name,
-                   .is_audiosocket = each.kind == Listener::Kind::audiosocket});
+                   .is_audiosocket = each.kind == Listener::Kind::audiosocket,
+                   .is_admin = each.kind == Listener::Kind::admin});
   }
   return all;
+}
+
+void Hub::use_certificate(const TlsIdentity& identity) {
+  if (!options.tls) {
+    throw SetupError(
+        "the server was started without TLS; a certificate can be replaced, not added: restart it");
+  }
+  asio::post(strand_, [this, context = make_context(identity)] { tls_ = context; });
+}
+
+void Hub::use_credentials(Credentials credentials) {
+  asio::post(strand_,
+             [this, credentials = std::move(credentials)]() mutable { door_.use(std::move(credentials)); });
+}
+
+void Hub::admit(Ask ask, std::function<void(Admitted<Visit>)> answer) {
+  asio::post(strand_, [this, ask = std::move(ask), answer = std::move(answer)]() mutable {
+    auto client = door_.admit(ask, Door::Time::clock::now());
+    if (!client) return answer(tl::unexpected(std::move(client.error())));
+    // What has no limit is not counted at the door.
+    const bool is_counted = ask.is_stream && client->terms.limits != ClientLimits{};
+    answer(Visit(shared_from_this(), std::move(*client), is_counted, std::move(ask.address_account)));
+  });
 }
 
 void Hub::start_accepting() {
@@ -193,7 +248,7 @@ void Hub::shut_down() {
   asio::post(strand_, [this] {
     shutting_down_ = true;
     for (const auto& [id, entry] : connections_) {
-      if (const auto connection = entry.lock()) connection->shut_down();
+      if (const auto connection = entry.connection.lock()) connection->shut_down();
     }
   });
 }
@@ -219,16 +274,39 @@ void Hub::on_accept(Listener& listener, const error_code& error, tcp::socket soc
   if (error) return retry_later(listener, error);
   listener.accept_failing = false;
   ++stats.accepted_connections;
+  error_code gone;
+  const auto peer = socket.remote_endpoint(gone).address();
+  const bool is_proxy = is_trusted(peer, options.trusted_proxies);
+  std::string account = is_proxy ? std::string() : address_account(peer);
+  if (gone || !door_.enter(account)) {
+    if (!gone) ++stats.refused_addresses;
+    return accept_on(listener);
+  }
   const uint64_t id = next_id_++;
-  connections_.emplace(id, std::weak_ptr<Connection>());
+  connections_.emplace(id, Entry{{}, std::move(account)});
   stats.open_connections = static_cast<int64_t>(connections_.size());
   accept_on(listener);
   serve(listener, ConnectionTicket(shared_from_this(), id), std::move(socket));
 }
 
+void Hub::claim_address(uint64_t id, std::string account, const std::function<void(bool)>& answer) {
+  const bool may_enter = door_.enter(account);
+  if (may_enter) {
+    connections_.at(id).address_account = std::move(account);
+  } else {
+    ++stats.refused_addresses;
+  }
+  answer(may_enter);
+}
+
 void Hub::serve(Listener& listener, ConnectionTicket ticket, tcp::socket socket) {
-  if (listener.kind == Listener::Kind::http) {
-    return start_http_session(std::move(ticket), std::move(socket), listener.root_dialect);
+  if (listener.kind != Listener::Kind::audiosocket) {
+    const bool is_admin = listener.kind == Listener::Kind::admin;
+    return start_http_session(std::move(ticket), std::move(socket), tls_,
+                              {.root_dialect = listener.root_dialect,
+                               .serves = is_admin                     ? Serves::admin
+                                         : options.admin_bind.empty() ? Serves::everything
+                                                                      : Serves::clients});
   }
   auto slot = SessionSlot::take(stats, options.max_sessions);
   if (slot) return start_audiosocket_session(std::move(ticket), std::move(*slot), std::move(socket));
@@ -251,11 +329,13 @@ void Hub::assign(uint64_t id, std::weak_ptr<Connection> connection) {
   if (shutting_down_) {
     if (const auto open = connection.lock()) open->shut_down();
   }
-  connections_.at(id) = std::move(connection);
+  connections_.at(id).connection = std::move(connection);
 }
 
 void Hub::forget(uint64_t id) {
-  connections_.erase(id);
+  const auto found = connections_.find(id);
+  door_.leave(found->second.address_account);
+  connections_.erase(found);
   stats.open_connections = static_cast<int64_t>(connections_.size());
   accept_next();
 }

@@ -2,18 +2,20 @@
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
-#include <boost/asio/ssl/context.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/strand.hpp>
 #include <deque>
+#include <functional>
 #include <memory>
-#include <optional>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "net/connection.hpp"
+#include "net/door.hpp"
 #include "net/server.hpp"
+#include "net/tls_context.hpp"
+#include "net/visit.hpp"
 
 namespace tutti {
 
@@ -35,14 +37,21 @@ class Hub : public std::enable_shared_from_this<Hub> {
   void shut_down();
   [[nodiscard]] std::string address() const { return listeners().front().address; }
   [[nodiscard]] std::vector<ListenerAddress> listeners() const;
+  /// What is accepted from now on is served with this certificate. From any thread.
+  void use_certificate(const TlsIdentity& identity);
+  /// Who is let in from now on. From any thread.
+  void use_credentials(Credentials credentials);
+  /// Asks the door; `answer` is called on the hub's strand. From any thread.
+  void admit(Ask ask, std::function<void(Admitted<Visit>)> answer);
 
  private:
   friend class ConnectionTicket;
+  friend class Visit;
   using Strand = boost::asio::strand<boost::asio::io_context::executor_type>;
 
   /// A listening socket and its accept loop.
   struct Listener {
-    enum class Kind { http, audiosocket };
+    enum class Kind { http, admin, audiosocket };
     Listener(const Strand& strand, boost::asio::ip::tcp::endpoint where, Kind what,
              const proto::DialectEntry* root)
         : acceptor(strand), retry(strand), endpoint(std::move(where)), kind(what), root_dialect(root) {}
@@ -56,6 +65,11 @@ class Hub : public std::enable_shared_from_this<Hub> {
     bool accept_failing = false;
   };
 
+  struct Entry {
+    std::weak_ptr<Connection> connection;
+    std::string address_account;  // at the door
+  };
+
   void listen(Listener& listener, std::string_view flag);
   void accept_next();
   void accept_on(Listener& listener);
@@ -65,6 +79,7 @@ class Hub : public std::enable_shared_from_this<Hub> {
   void retry_later(Listener& listener, const boost::system::error_code& error);
   void assign(uint64_t id, std::weak_ptr<Connection> connection);
   void forget(uint64_t id);
+  void claim_address(uint64_t id, std::string account, const std::function<void(bool)>& answer);
 
  public:
   boost::asio::io_context io;
@@ -73,14 +88,16 @@ class Hub : public std::enable_shared_from_this<Hub> {
   const StatusPort& status;
   UploadPort& uploads;
   SubscriptionPort& subscriptions;
+  AdminPort* admin = nullptr;  // set before accepting
   NetStats stats;
-  std::optional<boost::asio::ssl::context> tls;
 
  private:
   // Everything below is touched on the strand only.
   Strand strand_;
-  std::deque<Listener> listeners_;  // never empty; the first is that of options.bind
-  std::unordered_map<uint64_t, std::weak_ptr<Connection>> connections_;
+  std::shared_ptr<TlsContext> tls_;  // null = none
+  std::deque<Listener> listeners_;   // never empty; the first is that of options.bind
+  std::unordered_map<uint64_t, Entry> connections_;
+  Door door_;
   uint64_t next_id_ = 0;
   bool stopped_accepting_ = false;
   bool shutting_down_ = false;

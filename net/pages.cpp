@@ -29,9 +29,9 @@ std::string_view content_type(std::string_view name) {
   return "application/octet-stream";
 }
 
-std::string_view file_at(std::string_view path) {
-  if (path == "/") return "index.html";
-  if (path == "/monitor") return "monitor.html";
+std::string_view file_at(std::string_view path, Serves serves) {
+  if (path == "/") return serves == Serves::admin ? "" : "index.html";
+  if (path == "/monitor") return serves == Serves::clients ? "" : "monitor.html";
   if (path.starts_with(assets)) return path.substr(assets.size());
   return {};
 }
@@ -49,8 +49,8 @@ bool has_tag(std::string_view tags, std::string_view tag) {
 
 }  // namespace
 
-const WebFile* find_page(std::string_view path) {
-  const std::string_view name = file_at(path);
+const WebFile* find_page(std::string_view path, Serves serves) {
+  const std::string_view name = file_at(path, serves);
   const auto files = web_files();
   const auto file = std::ranges::find(files, name, &WebFile::name);
   return file == files.end() ? nullptr : &*file;

@@ -18,9 +18,9 @@ struct WebFile {
 [[nodiscard]] std::span<const WebFile> web_files();
 
 /// The file that is served at a path: the captions at "/", the monitor at "/monitor", what both need at
-/// "/assets/NAME". Null = none. These are open to all: a browser could not show where to enter a key
-/// otherwise.
-[[nodiscard]] const WebFile* find_page(std::string_view path);
+/// "/assets/NAME". Null = none, as of the captions at an admin port and of the monitor where there is one.
+/// These are open to all: a browser could not show where to enter a key otherwise.
+[[nodiscard]] const WebFile* find_page(std::string_view path, Serves serves);
 
 /// The answer to a request for a page. `if_none_match` is the header's value (RFC 9110, section 13.1.2),
 /// empty without it.

@@ -38,26 +38,38 @@ HttpReply models(const StatusPort& status) {
   return {200, "application/json", proto::write_model_list(model.name, model.loaded_at) + "\n", {}};
 }
 
+constexpr std::string_view metrics_path = "/metrics";
+
 struct Route {
   std::string_view path;
   HttpReply (*answer)(const StatusPort& status);
+  bool is_admin = false;  // for who runs the server
 };
 
 constexpr std::array routes = {
     Route{"/healthz", health},
     Route{"/readyz", readiness},
-    Route{"/metrics", metrics},
+    Route{metrics_path, metrics, true},
     Route{"/v1/models", models},
 };
 
-HttpReply not_found() {
+/// What is served at a port, for the path that is not.
+HttpReply not_found(Serves serves) {
+  if (serves == Serves::admin) {
+    return error_reply(404, "not_found",
+                       "nothing is served at this path; there are /monitor, /metrics, /healthz, /readyz, "
+                       "/v1/models, and POST to /admin/drain and /admin/reload");
+  }
   std::vector<std::string_view> paths;
   for (const proto::DialectEntry& dialect : proto::dialects()) paths.push_back(dialect.path);
   return error_reply(
       404, "not_found",
-      fmt::format("nothing is served at this path; there are the pages / and /monitor, and {}, {}, "
-                  "/v1/streams/ID/events, /v1/models, /healthz, /readyz and /metrics",
-                  fmt::join(paths, ", "), transcriptions_path));
+      fmt::format(
+          "nothing is served at this path; there are {}, and {}, {}, /v1/streams/ID/events, /v1/models, "
+          "/healthz and /readyz{}",
+          serves == Serves::everything ? "the pages / and /monitor" : "the page /", fmt::join(paths, ", "),
+          transcriptions_path,
+          serves == Serves::everything ? ", and /metrics" : "; measurements are at the admin port"));
 }
 
 }  // namespace
@@ -77,6 +89,16 @@ HttpReply method_not_allowed(std::string message) {
 
 bool is_public(std::string_view path) { return path == "/healthz" || path == "/readyz"; }
 
+std::optional<AdminCommand> admin_command(std::string_view path) {
+  if (path == "/admin/drain") return AdminCommand::drain;
+  if (path == "/admin/reload") return AdminCommand::reload;
+  return std::nullopt;
+}
+
+std::optional<Right> right_for(std::string_view path) {
+  return path == metrics_path ? std::optional(Right::metrics) : std::nullopt;
+}
+
 HttpReply error_reply(unsigned status, std::string code, std::string message) {
   const proto::ErrorEvent event{{std::move(code), std::move(message)}, true};
   return {status, "application/json", proto::write_event(event, proto::OutputFormat::json) + "\n", {}};
@@ -87,8 +109,8 @@ HttpReply api_error_reply(const proto::ApiError& error) {
 }
 
 HttpReply answer(std::string_view method, std::string_view path, const proto::DialectEntry* dialect,
-                 const StatusPort& status) {
-  if (path == transcriptions_path) {
+                 const StatusPort& status, Serves serves) {
+  if (path == transcriptions_path && serves != Serves::admin) {
     auto reply = api_error_reply({.status = 405,
                                   .code = "method_not_allowed",
                                   .message = fmt::format("{} answers POST, with a file to transcribe", path),
@@ -96,8 +118,14 @@ HttpReply answer(std::string_view method, std::string_view path, const proto::Di
     reply.headers = {{"Allow", "POST"}};
     return reply;
   }
-  const auto route = std::ranges::find(routes, path, &Route::path);
-  if (route == routes.end() && dialect == nullptr) return not_found();
+  if (serves == Serves::admin && admin_command(path)) {
+    auto reply = error_reply(405, "method_not_allowed", fmt::format("{} answers POST", path));
+    reply.headers = {{"Allow", "POST"}};
+    return reply;
+  }
+  const auto* const route = std::ranges::find(routes, path, &Route::path);
+  const bool is_served = route != routes.end() && !(route->is_admin && serves == Serves::clients);
+  if (!is_served && dialect == nullptr) return not_found(serves);
   if (method != "GET" && method != "HEAD") {
     return method_not_allowed(fmt::format("{} answers GET and HEAD", path));
   }

@@ -1,11 +1,13 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "actors/ports.hpp"
+#include "config/client_terms.hpp"
 #include "proto/dialects.hpp"
 #include "proto/transcription.hpp"
 
@@ -13,6 +15,17 @@ namespace tutti {
 
 /// Where a file is transcribed.
 inline constexpr std::string_view transcriptions_path = "/v1/audio/transcriptions";
+
+/// What a port is for. Where there is an admin port, what is for who runs the server is there alone.
+enum class Serves { everything, clients, admin };
+
+/// What AdminPort does.
+enum class AdminCommand { drain, reload };
+/// POST /admin/drain and /admin/reload.
+[[nodiscard]] std::optional<AdminCommand> admin_command(std::string_view path);
+
+/// What a client must be allowed to read a path; nothing = that every client may.
+[[nodiscard]] std::optional<Right> right_for(std::string_view path);
 
 struct HttpReply {
   unsigned status = 200;
@@ -43,6 +56,6 @@ struct Target {
 /// The answer to a request that is not a WebSocket upgrade, nor for a page, nor a file to transcribe.
 /// `dialect` is what is spoken at the path; null = nothing.
 [[nodiscard]] HttpReply answer(std::string_view method, std::string_view path,
-                               const proto::DialectEntry* dialect, const StatusPort& status);
+                               const proto::DialectEntry* dialect, const StatusPort& status, Serves serves);
 
 }  // namespace tutti

@@ -8,6 +8,7 @@
 #include <exception>
 #include <optional>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "net/hub.hpp"
@@ -58,6 +59,14 @@ void NetServer::start() {
     impl_->threads.emplace_back([hub = impl_->hub.get()] { run_io(hub->io); });
   }
 }
+
+void NetServer::use_certificate(const TlsIdentity& identity) { impl_->hub->use_certificate(identity); }
+
+void NetServer::use_credentials(Credentials credentials) {
+  impl_->hub->use_credentials(std::move(credentials));
+}
+
+void NetServer::use_admin(AdminPort& admin) { impl_->hub->admin = &admin; }
 
 void NetServer::stop_accepting() { impl_->hub->stop_accepting(); }
 

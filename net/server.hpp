@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "actors/ports.hpp"
+#include "net/address_range.hpp"
 #include "net/credentials.hpp"
 #include "net/stats.hpp"
 #include "net/tls.hpp"
@@ -28,22 +29,32 @@ struct ListenerAddress {
   std::string address;            ///< "ADDRESS:PORT"
   std::string_view root_dialect;  ///< spoken at "/"; empty = none
   bool is_audiosocket = false;    ///< that, and nothing else
+  bool is_admin = false;          ///< for who runs the server
 };
 
 struct NetOptions {
   std::string bind = "127.0.0.1:8080";  ///< ADDRESS:PORT, [ADDRESS]:PORT for IPv6; port 0 takes a free one
   std::vector<DialectPort> dialect_ports;
   std::string audiosocket;  ///< like bind, for Asterisk's AudioSocket, which has no keys; empty = not at all
+  /// Like bind, for who runs the server: measurements, the monitor, what AdminPort does. They are then not
+  /// served elsewhere. Empty = served with all else, without AdminPort.
+  std::string admin_bind;
+  /// Who may say for whom a request or a connection is: X-Forwarded-For is read, and not limited by address.
+  std::vector<AddressRange> trusted_proxies;
+  bool proxy_protocol = false;               ///< their connections begin with a PROXY header
+  std::vector<std::string> allowed_origins;  ///< whose pages may use the server; "*" = all
   int io_threads = 1;
-  int max_sessions = 4096;                              ///< WebSocket sessions; more are answered 503
-  int max_subscribers = 1024;                           ///< there may be, at the SubscriptionPort
-  size_t max_message_bytes = 1U << 20U;                 ///< a longer WebSocket message ends its session
-  size_t max_upload_bytes = 64U << 20U;                 ///< of a file to transcribe, with its form
-  size_t max_queued_events = 256;                       ///< results waiting for a slow reader
-  size_t max_header_bytes = 16U << 10U;                 ///< request line and headers
+  int max_sessions = 4096;                ///< WebSocket sessions; more are answered 503
+  int max_connections_per_address = 256;  ///< streams behind trusted proxies; not of this machine
+  int max_subscribers = 1024;             ///< there may be, at the SubscriptionPort
+  size_t max_message_bytes = 1U << 20U;   ///< a longer WebSocket message ends its session
+  size_t max_upload_bytes = 64U << 20U;   ///< of a file to transcribe, with its form
+  size_t max_queued_events = 256;         ///< results waiting for a slow reader
+  size_t max_header_bytes = 16U << 10U;   ///< request line and headers
   std::chrono::milliseconds handshake_timeout{10'000};  ///< for a request's header, and between requests
   std::chrono::milliseconds idle_timeout{60'000};       ///< without audio or text while the server is reading
-  std::chrono::milliseconds close_timeout{5'000};       ///< for each step of a WebSocket close
+  std::chrono::milliseconds max_stream{0};         ///< a session that is open for so long ends; 0 = never
+  std::chrono::milliseconds close_timeout{5'000};  ///< for each step of a WebSocket close
   std::chrono::milliseconds ping_interval{10'000};
   std::string server_name = "tutti";  ///< the Server header
   Credentials credentials;            ///< who is let in, /healthz and /readyz apart
@@ -79,6 +90,14 @@ class NetServer final : public ListenerPort {
   [[nodiscard]] std::vector<ListenerAddress> listeners() const;
 
   void start();
+  /// Replaces the certificate that new connections see; open ones go on with theirs. Throws SetupError when
+  /// the server was started without TLS. From any thread.
+  void use_certificate(const TlsIdentity& identity);
+  /// Replaces who is let in; open sessions go on. From any thread.
+  void use_credentials(Credentials credentials);
+  /// Who does what is asked for at the admin port, before start(). Outlives the server. Without one such
+  /// requests are answered 404.
+  void use_admin(AdminPort& admin);
   /// From any thread.
   void stop_accepting() override;
   /// Closes every connection (code 1001) and waits for the io threads, at most about one close_timeout.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <iterator>
+#include <utility>
 
 namespace tutti {
 
@@ -13,9 +14,12 @@ std::string StreamedReply::begin(const ReplyHead& head, std::string_view reason,
   keep_alive_ = keep_alive_ && (sized || chunked_);
   std::string out = fmt::format("HTTP/1.1 {} {}\r\nServer: {}\r\nContent-Type: {}\r\n", head.status, reason,
                                 server_name, head.content_type);
-  for (const auto& [name, value] : head.headers) {
-    fmt::format_to(std::back_inserter(out), "{}: {}\r\n", name, value);
+  for (const auto* const headers : {&head.headers, &std::as_const(headers_)}) {
+    for (const auto& [name, value] : *headers) {
+      fmt::format_to(std::back_inserter(out), "{}: {}\r\n", name, value);
+    }
   }
+  out += "X-Content-Type-Options: nosniff\r\n";
   if (sized) fmt::format_to(std::back_inserter(out), "Content-Length: {}\r\n", *head.content_length);
   if (chunked_) out += "Transfer-Encoding: chunked\r\n";
   if (!sized) out += "Cache-Control: no-cache\r\n";

@@ -2,6 +2,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "actors/ports.hpp"
 
@@ -12,7 +13,9 @@ namespace tutti {
 /// HTTP/1.0.
 class StreamedReply {
  public:
-  StreamedReply(bool is_http_1_0, bool keep_alive) : is_http_1_0_(is_http_1_0), keep_alive_(keep_alive) {}
+  /// `headers` are added to those of the reply.
+  StreamedReply(bool is_http_1_0, bool keep_alive, proto::Headers headers)
+      : is_http_1_0_(is_http_1_0), keep_alive_(keep_alive), headers_(std::move(headers)) {}
 
   /// The status line, with the `reason` of its status, and the headers.
   [[nodiscard]] std::string begin(const ReplyHead& head, std::string_view reason,
@@ -25,6 +28,7 @@ class StreamedReply {
  private:
   bool is_http_1_0_;
   bool keep_alive_;
+  proto::Headers headers_;
   bool chunked_ = false;
 };
 

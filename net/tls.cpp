@@ -2,11 +2,9 @@
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
-#include <openssl/bio.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
-#include <openssl/x509.h>
 
 #include <cerrno>
 #include <ctime>
@@ -14,20 +12,10 @@
 #include <system_error>
 
 #include "config/result.hpp"
+#include "net/openssl_ptr.hpp"
 
 namespace tutti {
 namespace {
-
-template <auto Free>
-struct Deleter {
-  template <class T>
-  void operator()(T* object) const {
-    Free(object);
-  }
-};
-using Bio = std::unique_ptr<BIO, Deleter<BIO_free>>;
-using Certificate = std::unique_ptr<X509, Deleter<X509_free>>;
-using Key = std::unique_ptr<EVP_PKEY, Deleter<EVP_PKEY_free>>;
 
 [[noreturn]] void refuse(std::string_view option, const std::string& file, std::string_view why) {
   throw SetupError(fmt::format("{} {}: {}", option, file, why));
@@ -54,9 +42,9 @@ Certificate read_certificate(const std::string& file) {
 // Instead of OpenSSL's, which asks at the terminal.
 int no_password(char*, int, int, void*) { return -1; }
 
-Key read_key(const std::string& file) {
+PrivateKey read_key(const std::string& file) {
   const Bio bio = open_file("key", file);
-  Key key(PEM_read_bio_PrivateKey(bio.get(), nullptr, no_password, nullptr));
+  PrivateKey key(PEM_read_bio_PrivateKey(bio.get(), nullptr, no_password, nullptr));
   if (!key) {
     refuse("key", file,
            "holds no PEM private key, or an encrypted one; expected -----BEGIN PRIVATE KEY-----");
@@ -100,7 +88,7 @@ std::string last_reason() {
 
 TlsIdentity load_tls_identity(const std::string& certificate_file, const std::string& key_file) {
   const Certificate certificate = read_certificate(certificate_file);
-  const Key key = read_key(key_file);
+  const PrivateKey key = read_key(key_file);
   if (X509_check_private_key(certificate.get(), key.get()) != 1) {
     refuse("key", key_file, fmt::format("is not the key of the certificate {}", certificate_file));
   }

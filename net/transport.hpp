@@ -11,6 +11,8 @@
 #include <utility>
 #include <variant>
 
+#include "net/tls_context.hpp"
+
 namespace tutti {
 
 /// The bytes of one connection, encrypted or not: a stream for Beast that is one type for both, so that what
@@ -33,7 +35,7 @@ class Transport {
 
   /// Begins TLS as the server, with the byte that was already read of it. Afterwards everything is encrypted.
   template <class Handler>
-  void async_handshake(boost::asio::ssl::context& context, const char& first_byte, Handler&& handler) {
+  void async_handshake(TlsContext& context, const char& first_byte, Handler&& handler) {
     Plain plain = std::move(std::get<Plain>(stream_));
     stream_.emplace<Secure>(std::move(plain), context)
         .async_handshake(
@@ -46,8 +48,7 @@ class Transport {
   /// Begins TLS as a client of `host`, a name or an address, which the certificate must be for. Afterwards
   /// everything is encrypted.
   template <class Handler>
-  void async_client_handshake(boost::asio::ssl::context& context, const std::string& host,
-                              Handler&& handler) {
+  void async_client_handshake(TlsContext& context, const std::string& host, Handler&& handler) {
     Plain plain = std::move(std::get<Plain>(stream_));
     Secure& secure = stream_.emplace<Secure>(std::move(plain), context);
     boost::system::error_code not_an_address;

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -22,7 +23,8 @@
 
 namespace tutti {
 
-/// One POST to transcriptions_path: receives the body, with its caps, and passes the reply on as it is made.
+/// One POST to transcriptions_path: receives the body, with its caps, and passes the reply on as it is made,
+/// with `headers` added.
 /// A client that goes away cancels it. The connection's stream and buffer are owned by `session`; everything
 /// runs on the connection's strand.
 ///
@@ -41,14 +43,15 @@ class UploadExchange final : public UploadSink, public std::enable_shared_from_t
   using Done = std::function<void(Outcome)>;
 
   UploadExchange(std::shared_ptr<void> session, Hub& hub, Transport& stream, Buffer& buffer,
-                 HeaderParser&& header, Done done)
+                 HeaderParser&& header, proto::Headers headers, const Visit& visit, Done done)
       : session_(std::move(session)),
         hub_(hub),
         stream_(stream),
         executor_(stream.get_executor()),
         buffer_(buffer),
         parser_(std::move(header)),
-        reply_(parser_.get().version() < 11, parser_.keep_alive()),
+        reply_(parser_.get().version() < 11, parser_.keep_alive(), std::move(headers)),
+        visit_(visit),
         done_(std::move(done)) {}
 
   void start() {
@@ -76,6 +79,12 @@ class UploadExchange final : public UploadSink, public std::enable_shared_from_t
     post([this] {
       ended_ = true;
       send(reply_.end(), 0);
+    });
+  }
+  /// A file that was begun is transcribed to its end.
+  void note_audio(double seconds) override {
+    post([this, seconds] {
+      visit_.note_audio(std::chrono::milliseconds(std::llround(seconds * 1000)), [] {});
     });
   }
 
@@ -244,6 +253,7 @@ class UploadExchange final : public UploadSink, public std::enable_shared_from_t
   Buffer& buffer_;
   boost::beast::http::request_parser<boost::beast::http::string_body> parser_;
   StreamedReply reply_;
+  const Visit& visit_;  // of the session, until it has the connection back
   Done done_;
   std::unique_ptr<UploadPlace> place_;
   Clock::time_point started_;

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cmath>
 #include <functional>
 
 #include "config/utf8.hpp"
@@ -61,6 +62,7 @@ class WsSession final : public Connection, public std::enable_shared_from_this<W
   // What the sink asks for, on the strand.
   void send(std::string message, bool is_partial);
   void grant(int64_t bytes);
+  void note_audio(double seconds);
   void close(CloseReason code, std::string_view reason);
 
  private:
@@ -86,6 +88,7 @@ class WsSession final : public Connection, public std::enable_shared_from_this<W
   void ping();
 
   void report(std::string code, std::string message);
+  void end_at_limit(std::string code, std::string message);
   void lose_peer();
   void on_teardown();
   void detach();
@@ -112,6 +115,7 @@ class WsSession final : public Connection, public std::enable_shared_from_this<W
   bool paused_ = false;
   TextPace pace_;
   Clock::time_point last_data_;
+  Clock::time_point ends_at_ = Clock::time_point::max();  // at the latest
 
   EventQueue queue_;
   std::string in_flight_;
@@ -131,11 +135,12 @@ class WsSession final : public Connection, public std::enable_shared_from_this<W
 class Sink final : public SessionSink {
  public:
   Sink(std::shared_ptr<Hub> hub, asio::any_io_executor strand, std::weak_ptr<WsSession> session,
-       std::string client)
+       std::string client, std::string address)
       : hub_(std::move(hub)),
         strand_(std::move(strand)),
         session_(std::move(session)),
-        client_(std::move(client)) {}
+        client_(std::move(client)),
+        address_(std::move(address)) {}
 
   // A stream that died without a word must not leave its client waiting.
   ~Sink() override {
@@ -155,6 +160,10 @@ class Sink final : public SessionSink {
     post([reason, message = std::move(message)](WsSession& session) { session.close(reason, message); });
   }
   [[nodiscard]] std::string_view client() const override { return client_; }
+  [[nodiscard]] std::string_view address() const override { return address_; }
+  void note_audio(double seconds) override {
+    post([seconds](WsSession& session) { session.note_audio(seconds); });
+  }
 
  private:
   template <class Action>
@@ -168,6 +177,7 @@ class Sink final : public SessionSink {
   asio::any_io_executor strand_;
   std::weak_ptr<WsSession> session_;
   std::string client_;
+  std::string address_;
   std::atomic<bool> closed_{false};
 };
 
@@ -255,8 +265,9 @@ void WsSession::on_accept(const error_code& error) {
   last_data_ = Clock::now();
   next_ping_ = last_data_ + hub_.options.ping_interval;
   watch();
+  if (hub_.options.max_stream > Clock::duration::zero()) ends_at_ = last_data_ + hub_.options.max_stream;
   auto sink = std::make_shared<Sink>(ticket_.shared_hub(), ws_.get_executor(), weak_from_this(),
-                                     std::move(upgrade_.client));
+                                     upgrade_.visit.client(), std::move(upgrade_.address));
   if (!place_) {
     stream_ = hub_.gateway.open_stream(std::move(std::get<SessionRequest>(upgrade_.serves)), std::move(sink));
     return;
@@ -343,6 +354,27 @@ void WsSession::grant(int64_t bytes) {
   read();
 }
 
+void WsSession::note_audio(double seconds) {
+  if (state_ != State::open || faulted_) return;
+  upgrade_.visit.note_audio(std::chrono::milliseconds(std::llround(seconds * 1000)),
+                            [session = weak_from_this(), strand = ws_.get_executor()] {
+                              asio::post(strand, [session] {
+                                if (const auto open = session.lock()) {
+                                  open->end_at_limit(
+                                      "audio_limit",
+                                      "the minutes of audio that this key may have today are used up");
+                                }
+                              });
+                            });
+}
+
+/// What was sent is recognized to its end first.
+void WsSession::end_at_limit(std::string code, std::string message) {
+  if (state_ != State::open || faulted_) return;
+  ++hub_.stats.ended_sessions;
+  report(std::move(code), std::move(message));
+}
+
 void WsSession::send(std::string message, bool is_partial) {
   if (state_ != State::open || message.empty()) return;
   last_data_ = Clock::now();  // who is told something, after its eof too, waits for what comes next
@@ -405,6 +437,7 @@ bool WsSession::may_idle_out() const { return state_ == State::open && reading_ 
 void WsSession::watch() {
   auto due = state_ == State::closing ? close_deadline_ : next_ping_;
   if (may_idle_out()) due = std::min(due, last_data_ + hub_.options.idle_timeout);
+  if (state_ == State::open && !faulted_) due = std::min(due, ends_at_);
   watch_timer_.expires_at(due);
   watch_timer_.async_wait([self = shared_from_this()](const error_code&) { self->on_watch(); });
 }
@@ -417,6 +450,10 @@ void WsSession::on_watch() {
     report("idle_timeout",
            fmt::format("no message for {} s; send {{\"type\":\"keepalive\"}} when there is no audio",
                        std::chrono::duration<double>(hub_.options.idle_timeout).count()));
+  } else if (state_ == State::open && !faulted_ && now >= ends_at_) {
+    end_at_limit("stream_too_long",
+                 fmt::format("a session may be open for {} s; begin another one",
+                             std::chrono::duration<double>(hub_.options.max_stream).count()));
   } else if (state_ == State::open && now >= next_ping_) {
     ping();
   }

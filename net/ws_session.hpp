@@ -11,6 +11,7 @@
 #include "net/connection.hpp"
 #include "net/session_slot.hpp"
 #include "net/transport.hpp"
+#include "net/visit.hpp"
 
 namespace tutti {
 
@@ -20,7 +21,8 @@ struct UpgradeRequest {
   std::variant<SessionRequest, std::unique_ptr<SubscriptionPlace>> serves;
   std::string subprotocol;  ///< of the answer; empty = none
   proto::Headers headers;   ///< added to it
-  std::string client;       ///< the name of its API key
+  Visit visit;
+  std::string address;  ///< of the client, for the log
 };
 
 /// Answers the handshake on a socket whose upgrade request has been read, then serves a stream on it, or the

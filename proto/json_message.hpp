@@ -15,7 +15,7 @@ namespace tutti::proto {
 /// How deep a client's message may nest.
 inline constexpr size_t max_json_depth = 16;
 
-/// A client's message that is a JSON object. Owns what its views point into. For the sources of proto/ alone.
+/// A client's message that is a JSON object. Owns what its views point into. Who includes it needs simdjson.
 class JsonMessage {
  public:
   /// Fails with bad_message (longer than `max_bytes`) and bad_json (not JSON, not an object, nested too

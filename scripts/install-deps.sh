@@ -6,7 +6,7 @@ set -euo pipefail
 
 packages=(
   g++ cmake ninja-build make pkg-config ccache git python3 clang-format
-  libboost1.81-dev libboost-context1.81-dev libcaf-dev libcli11-dev libdnnl-dev libexpected-dev libfmt-dev libgmock-dev
+  libboost1.81-dev libboost-context1.81-dev libcaf-dev libcjose-dev libcli11-dev libdnnl-dev libexpected-dev libfmt-dev libgmock-dev
   libgtest-dev libhwy-dev
   libogg-dev libopus-dev libsimdjson-dev libsndfile1-dev libspdlog-dev libspeexdsp-dev libssl-dev libtomlplusplus-dev libwebm-dev
   libyaml-cpp-dev libzip-dev prometheus-cpp-dev

@@ -40,7 +40,8 @@ async function read() {
   const timer = setTimeout(() => abort.abort(), patienceMs);
   try {
     const response = await fetch("/metrics", { headers: authorization(apiKey), cache: "no-store", signal: abort.signal });
-    if (response.status === 401) return "locked";
+    // Without a key, or with one that is for something else.
+    if (response.status === 401 || response.status === 403) return "locked";
     return response.ok ? parseMetrics(await response.text()) : null;
   } catch {
     return null;

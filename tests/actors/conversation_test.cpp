@@ -268,6 +268,31 @@ TEST_F(ConversationTest, SaysNothingAfterItsClose) {
   EXPECT_THAT(metrics->text(), HasSubstr("tutti_errors_total{code=\"bad_message\"} 1"));
 }
 
+TEST_F(ConversationTest, EndsAtALimitWithItsLastResults) {
+  Session session = open_session();
+  say(session, "open 0");
+  session.port->on_fault({"stream_too_long", "a session may be open for 5 s"});
+  system.run();
+  EXPECT_EQ(logs[0]->finished, 1);
+  EXPECT_FALSE(session.sink->closed());
+  caf::anon_send(
+      logs[0]->streams[0], update_atom_v,
+      StreamUpdates{make_buffer(std::vector{update_of(Update::Kind::final), update_of(Update::Kind::done)}),
+                    0});
+  system.run();
+  EXPECT_EQ(session.sink->count("0 final"), 1);
+  EXPECT_EQ(session.sink->close_reason, CloseReason::policy);
+  EXPECT_EQ(session.sink->close_message, "a session may be open for 5 s");
+}
+
+TEST_F(ConversationTest, CountsTheAudioThatItsClientHasRecognized) {
+  Session session = open_session();
+  say(session, "open 0");
+  say(session, "audio 0 16000");
+  say(session, "end 0");
+  EXPECT_NEAR(session.sink->audio_seconds, 0.5, 0.01);
+}
+
 TEST_F(ConversationTest, DrainsWhenAllTracksAreDone) {
   Session session = open_session();
   for (const int track : {0, 1}) say(session, "open " + std::to_string(track));

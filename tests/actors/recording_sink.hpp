@@ -16,6 +16,7 @@ class RecordingSink final : public SessionSink {
     partials += is_partial ? 1 : 0;
     messages.push_back(std::move(message));
   }
+  void note_audio(double seconds) override { audio_seconds += seconds; }
   void grant(int64_t bytes) override {
     granted += bytes;
     granted.notify_all();
@@ -36,6 +37,7 @@ class RecordingSink final : public SessionSink {
 
   std::vector<std::string> messages;
   int partials = 0;
+  double audio_seconds = 0;
   std::atomic<int64_t> granted{0};
   CloseReason close_reason{};
   std::string close_message;

@@ -52,6 +52,48 @@ TEST_F(ApiKeysFile, ReadsTheLineThatIsWritten) {
   EXPECT_EQ(keys[0].digest, key.digest);
 }
 
+TEST_F(ApiKeysFile, SaysWhatAKeyMayDo) {
+  write(std::string("a = \"sha256:") + hex + "\"\n" + "b = { key = \"sha256:" + std::string(64, '1') +
+        "\", allow = [\"stream\", \"admin\"], max_streams = 4 }\n[c]\nkey = \"sha256:" +
+        std::string(64, '2') + "\"\nallow = []\nmax_requests_per_s = 5\nmax_audio_minutes_per_day = 600\n");
+  const auto keys = load_api_keys(path_);
+  ASSERT_EQ(keys.size(), 3U);
+  EXPECT_EQ(keys[0].terms, ClientTerms{});
+  EXPECT_TRUE(keys[0].terms.allowed.has(Right::metrics));
+  EXPECT_FALSE(keys[0].terms.allowed.has(Right::admin));
+  EXPECT_EQ(keys[1].terms.allowed, Rights(Right::stream, Right::admin));
+  EXPECT_EQ(keys[1].terms.limits.max_streams, 4);
+  EXPECT_EQ(keys[2].terms.allowed, Rights());
+  EXPECT_EQ(keys[2].terms.limits.max_requests_per_s, 5);
+  EXPECT_EQ(keys[2].terms.limits.max_audio_minutes_per_day, 600);
+}
+
+TEST_F(ApiKeysFile, ReadsTheLineOfAKeyWithTerms) {
+  ApiKey key{.name = "bob",
+             .terms = {.allowed = Rights(Right::upload, Right::monitor), .limits = {.max_streams = 3}}};
+  key.digest[5] = 7;
+  EXPECT_THAT(api_key_line(key), HasSubstr(R"(, allow = ["upload", "monitor"], max_streams = 3 })"));
+  write(api_key_line(key));
+  const auto keys = load_api_keys(path_);
+  ASSERT_EQ(keys.size(), 1U);
+  EXPECT_EQ(keys[0].digest, key.digest);
+  EXPECT_EQ(keys[0].terms, key.terms);
+}
+
+TEST_F(ApiKeysFile, TermsThatAreNoneAreRefused) {
+  const std::string begin = std::string("a = { key = \"sha256:") + hex + "\", ";
+  expect_refusal("a = { allow = [] }", HasSubstr("a has no key"));
+  expect_refusal("a = { key = \"tutti_secret\" }",
+                 AllOf(HasSubstr("64 hexadecimal"), Not(HasSubstr("secret"))));
+  expect_refusal(begin + "allow = \"stream\" }",
+                 HasSubstr("a list of stream, upload, monitor, metrics and admin"));
+  expect_refusal(begin + "allow = [\"fly\"] }", HasSubstr("a list of stream"));
+  expect_refusal(begin + "allow = [5] }", HasSubstr("a list of stream"));
+  expect_refusal(begin + "max_stream = 5 }", HasSubstr("a has max_stream, which is none of"));
+  expect_refusal(begin + "max_streams = -1 }", HasSubstr("max_streams of a is a whole number from 1"));
+  expect_refusal(begin + "max_streams = \"5\" }", HasSubstr("max_streams of a is a whole number from 1"));
+}
+
 TEST_F(ApiKeysFile, ARefusalNamesTheLineAndNotTheValue) {
   expect_refusal("\nalice = \"tutti_secret\"\n", AllOf(HasSubstr(path_ + ":2: the value of alice"),
                                                        HasSubstr("sha256:HEX"), Not(HasSubstr("secret"))));

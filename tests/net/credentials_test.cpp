@@ -9,6 +9,8 @@ using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 using ::testing::Not;
 
+const std::chrono::system_clock::time_point now{};
+
 ApiKey stored(const std::string& name, std::string_view key) { return {name, api_key_digest(key)}; }
 
 CredentialHeaders authorization(std::string_view value) { return {value, "", ""}; }
@@ -62,13 +64,13 @@ TEST(ApiKeyDigest, IsSha256) {
 TEST(Credentials, WithoutKeysLetEverybodyIn) {
   const Credentials open;
   EXPECT_FALSE(open.required());
-  EXPECT_EQ(open.admit(authorization("Bearer whatever")).value(), "");
+  EXPECT_EQ(open.admit(authorization("Bearer whatever"), now).value().name, "");
 }
 
 TEST(Credentials, NameTheKeyThatIsPresented) {
   const Credentials credentials({stored("alice", "one"), stored("bob", "two")});
-  EXPECT_EQ(credentials.admit(authorization("Bearer one")).value(), "alice");
-  EXPECT_EQ(credentials.admit(x_api_key("two")).value(), "bob");
+  EXPECT_EQ(credentials.admit(authorization("Bearer one"), now).value().name, "alice");
+  EXPECT_EQ(credentials.admit(x_api_key("two"), now).value().name, "bob");
 }
 
 TEST(Credentials, RefuseWithoutRepeatingTheKey) {
@@ -76,12 +78,12 @@ TEST(Credentials, RefuseWithoutRepeatingTheKey) {
   const std::string digest = "76c365c9956f33a4848cdb6ed10306c1ea4e9406865b1705a3ce5d726f46ae37";
   for (const std::string& key : {std::string("right-ke"), std::string("right-keyy"), std::string("RIGHT-KEY"),
                                  std::string("alice"), digest, "sha256:" + digest}) {
-    const auto refused = credentials.admit(x_api_key(key));
+    const auto refused = credentials.admit(x_api_key(key), now);
     ASSERT_FALSE(refused) << key;
     EXPECT_EQ(refused.error().code, "unauthorized");
     EXPECT_THAT(refused.error().message, Not(HasSubstr(key)));
   }
-  EXPECT_THAT(credentials.admit({}).error().message, HasSubstr("Authorization: Bearer KEY"));
+  EXPECT_THAT(credentials.admit({}, now).error().message, HasSubstr("Authorization: Bearer KEY"));
 }
 
 TEST(GenerateApiKey, GivesAnotherKeyEachTime) {

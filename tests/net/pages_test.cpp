@@ -34,7 +34,7 @@ TEST(Pages, ServesEachFileWithItsType) {
     const auto response = get(test, path);
     EXPECT_EQ(response.status, 200) << path;
     EXPECT_EQ(response.headers.at("content-type"), type) << path;
-    EXPECT_EQ(response.body, find_page(path)->content) << path;
+    EXPECT_EQ(response.body, find_page(path, Serves::everything)->content) << path;
   }
   EXPECT_THAT(get(test, "/?x=1").body,
               AllOf(HasSubstr("<!doctype html>"), HasSubstr("/assets/captions.mjs")));
@@ -50,7 +50,7 @@ TEST(Pages, CarryAllOfTheirOwnFiles) {
     const std::string assets = "\"/assets/";
     for (size_t at = content.find(assets); at != std::string::npos; at = content.find(assets, at + 1)) {
       const std::string path = content.substr(at + 1, content.find('"', at + 1) - at - 1);
-      EXPECT_NE(find_page(path), nullptr) << file.name << " refers to " << path;
+      EXPECT_NE(find_page(path, Serves::everything), nullptr) << file.name << " refers to " << path;
     }
   }
 }
@@ -101,7 +101,8 @@ TEST(Pages, AnswerHeadWithoutTheBody) {
   TestServer test;
   const auto head = get(test, "/", {}, "HEAD");
   EXPECT_EQ(head.status, 200);
-  EXPECT_EQ(head.headers.at("content-length"), std::to_string(find_page("/")->content.size()));
+  EXPECT_EQ(head.headers.at("content-length"),
+            std::to_string(find_page("/", Serves::everything)->content.size()));
 }
 
 TEST(Pages, RefuseOtherMethodsAndNames) {

@@ -119,6 +119,50 @@ TEST_F(TlsServer, RefusesVersionsBefore12) {
   EXPECT_NO_THROW(connect(test, TLS1_2_VERSION));
 }
 
+/// A client that trusts this certificate alone: whether it can connect.
+bool trusts(const TestServer& test, const TestCertificate& trusted) {
+  try {
+    const TlsClient client(test.server.address(), trusted.certificate_file());
+    return true;
+  } catch (const std::runtime_error&) {
+    return false;
+  }
+}
+
+TEST_F(TlsServer, ShowsANewCertificateToNewConnectionsWhileStreamsGoOn) {
+  TestServer test(options());
+  TlsClient running = connect(test);
+  running.send(
+      "GET /v1/stream HTTP/1.1\r\nHost: t\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+      "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n");
+  EXPECT_THAT(running.read_until("\r\n\r\n"), StartsWith("HTTP/1.1 101 "));
+
+  const TestCertificate renewed;
+  test.server.use_certificate(load_tls_identity(renewed.certificate_file(), renewed.key_file()));
+  EXPECT_TRUE(eventually([&] { return trusts(test, renewed); }));
+  EXPECT_FALSE(trusts(test, certificate));
+  running.send(TestClient::frame(TestClient::text, "still here"));
+  (void)running.read_until("echo still here");
+  EXPECT_EQ(test.gateway.next()->closed, 0);
+}
+
+TEST_F(TlsServer, KeepsItsCertificateWhenTheNewOneIsBroken) {
+  TestServer test(options());
+  const TestCertificate other;
+  EXPECT_THROW(
+      test.server.use_certificate(load_tls_identity(certificate.certificate_file(), other.key_file())),
+      SetupError);
+  EXPECT_TRUE(trusts(test, certificate));
+}
+
+TEST(PlainServer, TakesNoCertificateWhileItRuns) {
+  const TestCertificate certificate;
+  TestServer test;
+  EXPECT_THROW(
+      test.server.use_certificate(load_tls_identity(certificate.certificate_file(), certificate.key_file())),
+      SetupError);
+}
+
 TEST_F(TlsServer, TellsAPlainClientWhatItSpeaks) {
   TestServer test(options());
   TestClient plain(test.server.address());
