@@ -50,11 +50,17 @@ std::shared_ptr<const ConformerCtc> loaded_model(const ServerConfig& config, con
   return model;
 }
 
-/// What is asked for at the admin port.
+/// What is asked for at the admin port. Outlives the server, which it gets to know after it.
 class Administration final : public AdminPort {
  public:
-  Administration(const ServerConfig& config, RecognitionService& service, NetServer& server)
-      : config_(config), service_(service), server_(server) {}
+  Administration(const ServerConfig& config, RecognitionService& service)
+      : config_(config), service_(service) {}
+
+  /// Before the server starts.
+  void administer(NetServer& server) {
+    server_ = &server;
+    server.use_admin(*this);
+  }
 
   void drain() override { service_.drain(); }
 
@@ -63,8 +69,8 @@ class Administration final : public AdminPort {
     try {
       Credentials credentials = plan_credentials(config_);
       const std::optional<TlsIdentity> certificate = plan_certificate(config_);
-      if (certificate) server_.use_certificate(*certificate);
-      server_.use_credentials(std::move(credentials));
+      if (certificate) server_->use_certificate(*certificate);
+      server_->use_credentials(std::move(credentials));
       const std::string done =
           certificate ? fmt::format("certificate ({}) and keys were read again", certificate->description)
                       : "keys were read again";
@@ -79,7 +85,7 @@ class Administration final : public AdminPort {
  private:
   const ServerConfig& config_;
   RecognitionService& service_;
-  NetServer& server_;
+  NetServer* server_ = nullptr;
 };
 
 /// The order of the end: the gateway drains, then the sockets close, then the actors go.
@@ -115,10 +121,10 @@ void serve(const ServerConfig& config) {
        .callback = {.port = callback, .all_sessions = config.callback_sessions == "all"},
        .worker_threads = plan.threads.workers},
       metrics);
+  Administration administration(config, service);
   NetServer server(network, service.gateway(), service.status(), service.uploads(), service.subscriptions());
   metrics->add_source(std::make_shared<NetMetrics>(server.stats()));
-  Administration administration(config, service, server);
-  server.use_admin(administration);
+  administration.administer(server);
   server.start();
   service.listening(server);
   spdlog::info("listening on {}", describe(network, server.address()));
