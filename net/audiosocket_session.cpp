@@ -12,6 +12,7 @@
 #include <chrono>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -57,6 +58,11 @@ class AudioSocketSession final : public Connection, public std::enable_shared_fr
   }
 
   [[nodiscard]] asio::any_io_executor strand() { return socket_.get_executor(); }
+  [[nodiscard]] std::string peer() const {
+    error_code gone;
+    const auto endpoint = socket_.remote_endpoint(gone);
+    return gone ? std::string() : endpoint.address().to_string();
+  }
 
  private:
   void open();
@@ -86,12 +92,13 @@ class AudioSocketSession final : public Connection, public std::enable_shared_fr
 class Sink final : public SessionSink {
  public:
   explicit Sink(std::shared_ptr<AudioSocketSession> session)
-      : session_(std::move(session)), strand_(session_->strand()) {}
+      : session_(std::move(session)), strand_(session_->strand()), address_(session_->peer()) {}
   ~Sink() override { Sink::close(CloseReason::normal, {}); }
   Sink(const Sink&) = delete;
   Sink& operator=(const Sink&) = delete;
 
   void send(std::string /*message*/, bool /*is_partial*/) override {}  // there is no way back
+  [[nodiscard]] std::string_view address() const override { return address_; }
   void grant(int64_t bytes) override {
     post([bytes](AudioSocketSession& session) { session.grant(bytes); });
   }
@@ -111,6 +118,7 @@ class Sink final : public SessionSink {
 
   std::shared_ptr<AudioSocketSession> session_;
   asio::any_io_executor strand_;
+  std::string address_;
 };
 
 void AudioSocketSession::run() {

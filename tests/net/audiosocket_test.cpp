@@ -42,6 +42,7 @@ TEST(AudioSocket, HandsOnWhatItReads) {
   call.client.send(bytes);
   const auto probe = call.test.gateway.next();
   EXPECT_EQ(probe->request.dialect_name, "audiosocket");
+  EXPECT_EQ(probe->sink->address(), "127.0.0.1");
   EXPECT_TRUE(eventually([&] { return probe->audio_bytes == static_cast<int64_t>(bytes.size()); }));
   EXPECT_EQ(probe->audio_hash, hash_bytes(bytes.data(), bytes.size()));
   EXPECT_EQ(call.test.server.stats().open_sessions, 1);
@@ -90,6 +91,16 @@ TEST(AudioSocket, OfAStreamThatDiedIsClosed) {
   Call call;
   call.test.gateway.next()->sink.reset();
   EXPECT_TRUE(call.client.at_end());
+}
+
+TEST(AudioSocket, ThatIsOpenForTooLongIsClosed) {
+  NetOptions options = with_audiosocket();
+  options.max_stream = std::chrono::milliseconds(50);
+  Call call(options);
+  const auto probe = call.test.gateway.next();
+  EXPECT_TRUE(call.client.at_end());
+  EXPECT_TRUE(eventually([&] { return probe->closed == 1; }));
+  EXPECT_EQ(call.test.server.stats().ended_sessions, 1);
 }
 
 TEST(AudioSocket, ThatSaysNothingIsClosed) {
