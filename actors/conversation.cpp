@@ -34,6 +34,7 @@ Conversation::~Conversation() {
   ended_ = true;
   if (setup_.feed) setup_.feed->end();
   setup_.metrics->session_closed(setup_.dialect_name, failed_);
+  setup_.metrics->session_ended(setup_.dialect_name, end_reason_);
 }
 
 namespace {
@@ -111,10 +112,10 @@ void Conversation::note_message(Clock::time_point arrival) {
   setup_.metrics->stream_mailbox(setup_.inbox->audio_messages + setup_.inbox->control_messages);
 }
 
-void Conversation::on_updates(int tag, std::span<const Update> updates) {
-  const auto track =
-      std::ranges::find_if(tracks_, [tag](const std::unique_ptr<Track>& each) { return each->tag == tag; });
-  if (track != tracks_.end()) (*track)->stream.on_updates(updates);
+void Conversation::on_updates(const StreamUpdates& message) {
+  const auto track = std::ranges::find_if(
+      tracks_, [&](const std::unique_ptr<Track>& each) { return each->tag == message.tag; });
+  if (track != tracks_.end() && !(*track)->stream.closed()) (*track)->stream.on_updates(message);
   sweep();
 }
 
@@ -122,7 +123,10 @@ void Conversation::on_owner_lost(const caf::actor_addr& owner) {
   // By index: an event may open another track.
   for (size_t i = 0; i < tracks_.size(); ++i) {
     RecognitionStream& stream = tracks_[i]->stream;
-    if (stream.is_on(owner)) stream.fail({"owner_lost", "the device of this stream failed; connect again"});
+    if (stream.closed() || !stream.is_on(owner) || !stream.lose_owner()) continue;
+    StreamOptions options = stream.options();
+    options.tag = tracks_[i]->tag = next_tag_++;
+    places_.ask({.options = options, .is_move = true});
   }
   sweep();
 }
@@ -134,6 +138,7 @@ void Conversation::drain() {
 
 void Conversation::hang_up() {
   if (setup_.dialect->is_heard_elsewhere()) return finish_tracks({});
+  end_reason_ = "client_left";
   ended_ = true;
 }
 
@@ -232,7 +237,7 @@ void Conversation::perform(const proto::OpenTrack& action, const std::shared_ptr
   auto track = std::make_unique<Track>(next_tag_++, action.label, std::move(setup), listener);
   StreamOptions options = track->stream.options();
   options.tag = track->tag;
-  places_.ask(options);
+  places_.ask({.options = options});
   tracks_.push_back(std::move(track));
 }
 
@@ -276,6 +281,7 @@ void Conversation::perform(const proto::Announce& action, const std::shared_ptr<
 
 void Conversation::perform(const proto::Close& action, const std::shared_ptr<Cost>& /*cost*/) {
   ended_ = true;
+  end_reason_ = !action.error_code.empty() ? action.error_code : draining_ ? "draining" : "finished";
   if (!action.error_code.empty()) {
     failed_ = true;
     setup_.metrics->error(action.error_code);

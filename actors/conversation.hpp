@@ -39,7 +39,7 @@ class Conversation final : private TrackListener {
   /// Where recognition streams get their places.
   struct Places {
     /// The answer comes to on_admission, with the `tag` of the options.
-    std::function<void(const StreamOptions& options)> ask;
+    std::function<void(const PlaceRequest& request)> ask;
     /// The stream that had it has ended, and the session goes on.
     std::function<void(int tag)> give_back;
   };
@@ -54,7 +54,7 @@ class Conversation final : private TrackListener {
   void on_admission(int tag, const Admission& admission);
   void on_audio(const AudioBytes& audio);
   void on_text(const TextMessage& message);
-  void on_updates(int tag, std::span<const Update> updates);
+  void on_updates(const StreamUpdates& message);
   void on_owner_lost(const caf::actor_addr& owner);
   /// Ends the audio of all tracks here, and the session when they are done, because the server ends.
   void drain();
@@ -83,7 +83,7 @@ class Conversation final : private TrackListener {
     std::shared_ptr<Cost> cost;  // null when no message of the client's caused it
   };
   struct Track {
-    int tag;
+    int tag;  // of its place: another each time it moves, so that what the last owner says is ignored
     std::string label;  // of OpenTrack
     RecognitionStream stream;
     Track(int track_tag, std::string name, TrackSetup setup, TrackListener& listener)
@@ -126,6 +126,7 @@ class Conversation final : private TrackListener {
   bool is_at_limit_ = false;
   std::optional<proto::Close> closing_;  // when all tracks are done; no more are opened
   bool ended_ = false;
+  std::string end_reason_ = "lost";  // until it is known
   bool failed_ = false;
   bool performing_ = false;
   // Both hold costs, which give back to the members above.

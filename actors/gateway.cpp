@@ -15,23 +15,28 @@ void quit_if_drained(Self self) {
   if (self->state.draining && self->state.streams.empty()) self->quit();
 }
 
-void stop_accepting(Self self, ServerStatus& status) {
-  if (std::exchange(self->state.draining, true)) return;
-  status.set_ready(false);
-  if (self->state.listener != nullptr) self->state.listener->stop_accepting();
+/// False when it was told to before.
+bool refuse_newcomers(Self self, ServerStatus& status) {
+  status.set_draining();
+  return !std::exchange(self->state.draining, true);
 }
 
 void drain(Self self, ServerStatus& status, std::chrono::seconds grace) {
-  if (self->state.draining) return;
-  stop_accepting(self, status);
-  spdlog::info("draining: {} open streams, up to {} s", self->state.streams.size(), grace.count());
-  for (const StreamActor& stream : self->state.streams) caf::anon_send(stream, drain_atom_v);
-  self->delayed_send(self, grace, stop_atom_v);
+  if (!refuse_newcomers(self, status)) return;
+  spdlog::info("draining: {} open streams may go on for {} s", self->state.streams.size(), grace.count());
+  self->delayed_send(self, grace, grace_atom_v);
   quit_if_drained(self);
 }
 
+void end_audio(Self self) {
+  spdlog::info("draining: the grace period is over, {} streams get their last finals",
+               self->state.streams.size());
+  for (const StreamActor& stream : self->state.streams) caf::anon_send(stream, drain_atom_v);
+  self->delayed_send(self, last_finals, stop_atom_v);
+}
+
 void stop(Self self, ServerStatus& status) {
-  stop_accepting(self, status);
+  refuse_newcomers(self, status);
   if (!self->state.streams.empty()) {
     spdlog::warn("stopping with {} streams unfinished", self->state.streams.size());
   }
@@ -52,18 +57,19 @@ GatewayActor::behavior_type gateway_actor(Self self, const GatewaySetup& setup) 
   });
 
   return {
-      [self, placement = setup.placement](open_atom, const StreamOptions& options,
+      [self, placement = setup.placement](open_atom, const PlaceRequest& request,
                                           const StreamActor& stream) -> caf::result<Admission> {
-        if (self->state.draining) return Admission(fail("draining", "the server is shutting down"));
-        self->monitor(stream);
+        const bool is_open = self->state.streams.contains(stream);
+        if (self->state.draining && !is_open) return Admission(tl::unexpected(draining_refusal()));
+        if (!is_open) self->monitor(stream);
         self->state.streams.insert(stream);
-        return self->delegate(placement, place_atom_v, options, stream);
+        return self->delegate(placement, place_atom_v, request, stream);
       },
       [placement = setup.placement](vacate_atom, int tag, const StreamActor& stream) {
         caf::anon_send(placement, vacate_atom_v, tag, stream);
       },
-      [self](listen_atom, const Listener& listener) { self->state.listener = listener.port; },
       [self, setup](drain_atom) { drain(self, *setup.status, setup.grace); },
+      [self](grace_atom) { end_audio(self); },
       [self, setup](stop_atom) { stop(self, *setup.status); },
   };
 }

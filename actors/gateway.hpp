@@ -6,30 +6,33 @@
 #include <chrono>
 #include <memory>
 #include <set>
-#include <string>
 
 #include "actors/event_hub_actor.hpp"
 #include "actors/interfaces.hpp"
 #include "actors/metrics.hpp"
 #include "actors/ports.hpp"
+#include "actors/server_status.hpp"
 
 namespace tutti {
 
 struct GatewaySetup {
   PlacementActor placement;
   std::shared_ptr<ServerStatus> status;
-  std::chrono::seconds grace{10};  ///< how long draining waits before it stops streams
+  std::chrono::seconds grace{10};  ///< how long draining lets streams go on
 };
 
 struct GatewayState {
   GatewayState() = default;       // an aggregate would be initialised from the actor's own address
   std::set<StreamActor> streams;  // let in and not ended
-  ListenerPort* listener = nullptr;
   bool draining = false;
 };
 
-/// Lets streams in until it is told to drain: then it closes the listener, refuses what still comes
-/// ("draining"), has every stream finish, stops those that have not within the grace period, and quits.
+/// What the finals of streams that the grace period has cut short may take.
+inline constexpr std::chrono::seconds last_finals{5};
+
+/// Lets streams in until it is told to drain: then new ones are refused ("draining"), and those that are open
+/// go on. When the grace period is over the audio of the rest ends there, as if its client had said so; what
+/// is left after last_finals is stopped. Quits when no stream is open.
 GatewayActor::behavior_type gateway_actor(GatewayActor::stateful_pointer<GatewayState> self,
                                           const GatewaySetup& setup);
 

@@ -14,13 +14,16 @@ namespace {
 
 using Self = GpuOwner::stateful_pointer<GpuOwnerState>;
 
-RecognizerInfo describe(const Engine& engine) {
+RecognizerInfo describe(const GpuOwnerState& state) {
+  const Engine& engine = *state.engine;
   return {.model = engine.model().name(),
           .sample_rate = engine.sample_rate(),
           .chunk_ms = engine.chunk_ms(),
           .samples_per_frame = engine.samples_per_frame(),
           .window_samples = engine.window_samples(),
+          .overlap_samples = engine.overlap_samples(),
           .max_streams = engine.free_streams() + engine.open_streams(),
+          .snapshot_samples = static_cast<int>(state.snapshot_samples),
           .max_buffered_ms = engine.config().max_buffered_ms};
 }
 
@@ -32,7 +35,11 @@ Started start(Self self, const OwnerSetup& setup) {
     self->quit();
     return fail("setup", e.what());
   }
-  const RecognizerInfo info = describe(*self->state.engine);
+  self->state.metrics = setup.metrics;
+  self->state.guard.emplace(setup.latency_target);
+  self->state.snapshot_samples = setup.snapshots.count() * self->state.engine->sample_rate() / 1000;
+  self->state.count_blocks(self->state.engine->kv_blocks(), 0);
+  const RecognizerInfo info = describe(self->state);
   self->state.seats.resize(static_cast<size_t>(info.max_streams));
   self->state.outbox.resize(static_cast<size_t>(info.max_streams));
   return info;
@@ -56,8 +63,9 @@ void arm(Self self) {
 Admission admit(Self self, const StreamOptions& options, const StreamActor& stream) {
   const Result<StreamKey> key = self->state.engine->admit(options);
   if (!key) return tl::unexpected(key.error());
-  self->state.seats[static_cast<size_t>(key->slot)] = {stream, options.tag, key->generation};
-  return std::make_shared<StreamContext>(GpuOwner{self}, *key, options, describe(*self->state.engine));
+  self->state.seats[static_cast<size_t>(key->slot)] = {
+      .stream = stream, .tag = options.tag, .generation = key->generation};
+  return std::make_shared<StreamContext>(GpuOwner{self}, *key, options, describe(self->state));
 }
 
 /// The stream that holds `key`, or null.
@@ -91,6 +99,35 @@ void end_if_refused(Self self, StreamKey key, const Result<void>& result) {
   release(self, key);
 }
 
+/// A command; the engine has it.
+void note_command(GpuOwnerState& state, StreamKey key) {
+  GpuOwnerState::Seat* const seat = find_seat(state, key);
+  if (seat == nullptr) return;
+  ++seat->commands;
+  seat->must_be_saved = true;
+}
+
+void restore(Self self, const StreamStart& start) {
+  const Result<void> restored = self->state.engine->restore(start.key, *start.snapshot);
+  if (GpuOwnerState::Seat* const seat = find_seat(self->state, start.key); seat != nullptr && restored) {
+    seat->commands = start.snapshot->commands;
+  }
+  end_if_refused(self, start.key, restored);
+}
+
+/// When it is due; else null.
+std::shared_ptr<const StreamSnapshot> take_snapshot(GpuOwnerState& state, GpuOwnerState::Seat& seat,
+                                                    StreamKey key) {
+  if (state.snapshot_samples == 0) return nullptr;
+  if (!seat.must_be_saved && seat.unsaved < state.snapshot_samples) return nullptr;
+  auto snapshot = state.engine->snapshot(key);
+  if (!snapshot) return nullptr;
+  state.metrics->snapshot_taken();
+  seat.unsaved = 0;
+  seat.must_be_saved = snapshot->commands < seat.commands;
+  return std::make_shared<const StreamSnapshot>(std::move(*snapshot));
+}
+
 Update compact(const Update& update) {
   Update copy = update;
   copy.words.resize(update.word_count);
@@ -110,25 +147,43 @@ void send_updates(GpuOwnerState& state, std::span<const Update> updates) {
     const bool ended = last.kind == Update::Kind::done || last.kind == Update::Kind::error;
     GpuOwnerState::Seat* const seat = find_seat(state, key);
     if (seat == nullptr) continue;
-    caf::anon_send(seat->stream, update_atom_v, StreamUpdates{make_buffer(std::move(out)), seat->tag});
+    for (const Update& update : out) seat->unsaved += update.consumed_samples;
+    auto snapshot = ended ? nullptr : take_snapshot(state, *seat, key);
+    caf::anon_send(seat->stream, update_atom_v,
+                   StreamUpdates{make_buffer(std::move(out)), seat->tag, std::move(snapshot)});
     if (ended) seat->stream = nullptr;
   }
   state.touched.clear();
 }
 
-void tick(Self self, Metrics& metrics) {
+void tick(Self self) {
   GpuOwnerState& state = self->state;
+  Metrics& metrics = *state.metrics;
   state.tick_pending = false;
   metrics.owner_mailbox(state.ahead_of_tick);
   const Clock::time_point begin = Clock::now();
-  send_updates(state, state.engine->tick());
+  const std::span<const Update> updates = state.engine->tick();
+  const Clock::time_point recognized = Clock::now();
+  send_updates(state, updates);
+  const Clock::time_point end = Clock::now();
+  for (const ChunkTiming& chunk : state.engine->chunk_timings()) {
+    metrics.chunk(chunk.stream_class, begin - chunk.ready, end - chunk.ready);
+    if (chunk.stream_class == StreamClass::live) state.guard->record(end, end - chunk.ready);
+  }
   const EngineStats& stats = state.engine->stats();
-  metrics.tick(std::chrono::duration<double>(Clock::now() - begin).count(), state.counted, stats);
+  metrics.tick({.whole = end - begin, .emit = end - recognized}, state.counted, stats);
   state.counted = stats;
+  state.count_blocks(state.engine->kv_blocks(), state.engine->kv_blocks_used());
   arm(self);
 }
 
 }  // namespace
+
+void GpuOwnerState::count_blocks(int blocks, int used) {
+  if (!metrics) return;
+  metrics->kv_blocks(blocks - std::exchange(counted_blocks, blocks),
+                     used - std::exchange(counted_used_blocks, used));
+}
 
 GpuOwner::behavior_type gpu_owner(Self self, const OwnerSetup& setup) {
   log_exceptions(self, "the owner of " + setup.device);
@@ -142,14 +197,21 @@ GpuOwner::behavior_type gpu_owner(Self self, const OwnerSetup& setup) {
         end_if_refused(self, key, self->state.engine->feed(key, audio.samples->items, audio.arrival));
       },
       [self](finalize_atom, const SegmentCommand& command) {
+        note_command(self->state, command.key);
         end_if_refused(self, command.key, self->state.engine->finalize(command.key, command.arrival));
       },
       [self](finish_atom, const SegmentCommand& command) {
+        note_command(self->state, command.key);
         end_if_refused(self, command.key, self->state.engine->finish(command.key, command.arrival));
       },
-      [self](reset_atom, StreamKey key) { end_if_refused(self, key, self->state.engine->reset(key)); },
+      [self](reset_atom, StreamKey key) {
+        note_command(self->state, key);
+        end_if_refused(self, key, self->state.engine->reset(key));
+      },
       [self](release_atom, StreamKey key) { release(self, key); },
-      [self, metrics = setup.metrics](tick_atom) { tick(self, *metrics); },
+      [self](restore_atom, const StreamStart& start) { restore(self, start); },
+      [self](ping_atom) { return self->state.guard->is_closed(Clock::now()); },
+      [self](tick_atom) { tick(self); },
       [self](wake_atom) {
         self->state.wake_pending = false;
         arm(self);

@@ -2,6 +2,7 @@
 
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "actors/interfaces.hpp"
+#include "actors/latency_guard.hpp"
 #include "actors/metrics.hpp"
 #include "engine/engine.hpp"
 
@@ -18,20 +20,35 @@ struct OwnerSetup {
   std::string device;                                    ///< for logs
   std::function<std::unique_ptr<Engine>()> make_engine;  ///< called in the owner's thread; may throw
   std::optional<int> core;                               ///< to pin the thread to
+  std::chrono::milliseconds snapshots{0};                ///< of audio between two of a stream; 0 = none
+  std::chrono::milliseconds latency_target{0};           ///< see LatencyGuard
   std::shared_ptr<Metrics> metrics;
 };
 
 struct GpuOwnerState {
   GpuOwnerState() = default;  // an aggregate would be initialised from the actor's own address
+  GpuOwnerState(const GpuOwnerState&) = delete;
+  GpuOwnerState& operator=(const GpuOwnerState&) = delete;
+  ~GpuOwnerState() { count_blocks(0, 0); }
+
+  void count_blocks(int blocks, int used);
 
   /// Who listens to a slot, by which name of the stream, and since which generation.
   struct Seat {
     StreamActor stream;
     int tag = 0;
     uint32_t generation = 0;
+    int64_t commands = 0;        // asked for
+    int64_t unsaved = 0;         // samples consumed since the last snapshot
+    bool must_be_saved = false;  // a command was carried out, or will be
   };
 
   std::unique_ptr<Engine> engine;
+  std::shared_ptr<Metrics> metrics;
+  int64_t snapshot_samples = 0;  // between two snapshots of a stream; 0 = none
+  std::optional<LatencyGuard> guard;
+  int counted_blocks = 0;
+  int counted_used_blocks = 0;
   std::vector<Seat> seats;  // by slot
   bool tick_pending = false;
   bool wake_pending = false;                // a rest of uploads ends with it
@@ -44,6 +61,9 @@ struct GpuOwnerState {
 /// Owns one device: everything that is ready is gathered and run as one tick. A tick is a message to itself,
 /// sent when work arrives and none is under way; the mailbox is first in first out, so whatever was queued
 /// before it is part of the batch. Spawn it detached: a tick occupies its thread.
+///
+/// With the updates of a stream comes a snapshot of it, after each command and whenever so much of its audio
+/// was consumed since the last.
 ///
 /// `start` builds the engine, and answers with what went wrong if it cannot; nothing else is answered before.
 GpuOwner::behavior_type gpu_owner(GpuOwner::stateful_pointer<GpuOwnerState> self, const OwnerSetup& setup);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <caf/actor_addr.hpp>
 #include <caf/replies_to.hpp>
 #include <caf/typed_actor.hpp>
 #include <string>
@@ -16,6 +17,7 @@ using StreamActor = caf::typed_actor<caf::reacts_to<audio_atom, AudioBytes>,    
                                      caf::reacts_to<closed_atom>,                 // the peer is gone
                                      caf::reacts_to<fault_atom, Error>,           // the session has to end
                                      caf::reacts_to<update_atom, StreamUpdates>,  // from an owner
+                                     caf::reacts_to<lost_atom, caf::actor_addr>,  // an owner: ask for another
                                      caf::reacts_to<idle_atom>,   // from itself: is the client silent?
                                      caf::reacts_to<drain_atom>,  // finish: deliver finals, then close
                                      caf::reacts_to<stop_atom>>;  // close at once
@@ -27,17 +29,23 @@ using UploadActor =
                         caf::reacts_to<written_atom, uint64_t>>;  // bytes of the reply the client took
 
 /// The only code that touches a device's Engine. Mailbox: what its streams' credits allow.
-using GpuOwner = caf::typed_actor<
-    caf::replies_to<start_atom>::with<Started>,
-    caf::replies_to<admit_atom, StreamOptions, StreamActor>::with<Admission>,
-    caf::reacts_to<feed_atom, StreamKey, AudioSamples>, caf::reacts_to<finalize_atom, SegmentCommand>,
-    caf::reacts_to<finish_atom, SegmentCommand>, caf::reacts_to<reset_atom, StreamKey>,
-    caf::reacts_to<release_atom, StreamKey>, caf::reacts_to<tick_atom>, caf::reacts_to<wake_atom>>;
+using GpuOwner =
+    caf::typed_actor<caf::replies_to<start_atom>::with<Started>,
+                     caf::replies_to<admit_atom, StreamOptions, StreamActor>::with<Admission>,
+                     caf::reacts_to<feed_atom, StreamKey, AudioSamples>,
+                     caf::reacts_to<finalize_atom, SegmentCommand>,
+                     caf::reacts_to<finish_atom, SegmentCommand>, caf::reacts_to<reset_atom, StreamKey>,
+                     caf::reacts_to<release_atom, StreamKey>, caf::reacts_to<restore_atom, StreamStart>,
+                     caf::replies_to<ping_atom>::with<bool>,  // whether it is overloaded
+                     caf::reacts_to<tick_atom>, caf::reacts_to<wake_atom>>;
 
-/// Chooses the owner of a new stream.
+/// Chooses the owner of a stream, and watches the owners. Mailbox: a message or two of each stream and owner.
 using PlacementActor =
-    caf::typed_actor<caf::replies_to<place_atom, StreamOptions, StreamActor>::with<Admission>,
-                     caf::reacts_to<vacate_atom, int, StreamActor>>;  // by StreamOptions::tag
+    caf::typed_actor<caf::replies_to<place_atom, PlaceRequest, StreamActor>::with<Admission>,
+                     caf::reacts_to<vacate_atom, int, StreamActor>,  // by StreamOptions::tag
+                     caf::reacts_to<idle_atom>,                      // from itself: who has waited too long?
+                     caf::reacts_to<watch_atom>,                     // from itself: do the owners answer?
+                     caf::reacts_to<start_atom, int>>;               // from itself: replace an owner
 
 /// Knows all sessions and those who watch them. Mailbox: of partials and voice events max_unpublished; the
 /// rest is bounded by what is recognized.
@@ -53,9 +61,10 @@ using EventHubActor =
 
 /// Lets streams in, and out again when the server ends. Quits when it is drained.
 using GatewayActor =
-    caf::typed_actor<caf::replies_to<open_atom, StreamOptions, StreamActor>::with<Admission>,
+    caf::typed_actor<caf::replies_to<open_atom, PlaceRequest, StreamActor>::with<Admission>,
                      // A stream of a session that goes on has ended.
-                     caf::reacts_to<vacate_atom, int, StreamActor>, caf::reacts_to<listen_atom, Listener>,
-                     caf::reacts_to<drain_atom>, caf::reacts_to<stop_atom>>;
+                     caf::reacts_to<vacate_atom, int, StreamActor>, caf::reacts_to<drain_atom>,
+                     caf::reacts_to<grace_atom>,  // from itself: the grace period is over
+                     caf::reacts_to<stop_atom>>;
 
 }  // namespace tutti

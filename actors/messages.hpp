@@ -65,6 +65,20 @@ struct SegmentCommand {
 struct StreamUpdates {
   BufferPtr<Update> updates;
   int tag = 0;  ///< StreamOptions::tag of the stream
+  /// Now and then, the stream as it is after these updates.
+  std::shared_ptr<const StreamSnapshot> snapshot = nullptr;
+};
+
+/// From which a stream that moved goes on.
+struct StreamStart {
+  StreamKey key;
+  std::shared_ptr<const StreamSnapshot> snapshot;
+};
+
+/// A stream that wants a place.
+struct PlaceRequest {
+  StreamOptions options;
+  bool is_move = false;  ///< it had one, on an owner that is lost
 };
 
 /// What an owner recognizes with: the same for all streams of all owners of one model.
@@ -74,7 +88,9 @@ struct RecognizerInfo {
   int chunk_ms = 640;
   int samples_per_frame = 640;  ///< per encoder frame
   int window_samples = 10960;   ///< with so many waiting there is a chunk to recognize
+  int overlap_samples = 480;    ///< less of them after the first chunk
   int max_streams = 0;          ///< of this owner
+  int snapshot_samples = 0;     ///< consumed between two snapshots of a stream; 0 = there are none
   int max_buffered_ms = 0;      ///< audio a stream may have waiting in the engine
 };
 
@@ -111,11 +127,6 @@ struct SubscriptionStart {
   std::shared_ptr<SessionSink> sink;
 };
 
-/// Lives longer than the gateway actor.
-struct Listener {
-  ListenerPort* port = nullptr;
-};
-
 }  // namespace tutti
 
 // Messages of one process: they are never serialized.
@@ -127,9 +138,10 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(tutti::TextMessage)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(tutti::Error)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(tutti::AudioSamples)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(tutti::StreamUpdates)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(tutti::StreamStart)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(tutti::PlaceRequest)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(tutti::Admission)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(tutti::Started)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(tutti::Listener)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(tutti::SessionOpening)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(tutti::SessionName)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(tutti::SessionEvent)
@@ -147,6 +159,8 @@ CAF_ADD_ATOM(tutti, tutti, reset_atom, "reset")
 CAF_ADD_ATOM(tutti, tutti, release_atom, "release")
 CAF_ADD_ATOM(tutti, tutti, tick_atom, "tick")
 CAF_ADD_ATOM(tutti, tutti, wake_atom, "wake")
+CAF_ADD_ATOM(tutti, tutti, ping_atom, "ping")
+CAF_ADD_ATOM(tutti, tutti, restore_atom, "restore")
 
 CAF_ADD_ATOM(tutti, tutti, audio_atom, "audio")
 CAF_ADD_ATOM(tutti, tutti, text_atom, "text")
@@ -161,7 +175,9 @@ CAF_ADD_ATOM(tutti, tutti, written_atom, "written")
 CAF_ADD_ATOM(tutti, tutti, open_atom, "open")
 CAF_ADD_ATOM(tutti, tutti, place_atom, "place")
 CAF_ADD_ATOM(tutti, tutti, vacate_atom, "vacate")
-CAF_ADD_ATOM(tutti, tutti, listen_atom, "listen")
+CAF_ADD_ATOM(tutti, tutti, watch_atom, "watch")
+CAF_ADD_ATOM(tutti, tutti, lost_atom, "lost")
+CAF_ADD_ATOM(tutti, tutti, grace_atom, "grace")
 CAF_ADD_ATOM(tutti, tutti, drain_atom, "drain")
 CAF_ADD_ATOM(tutti, tutti, stop_atom, "stop")
 

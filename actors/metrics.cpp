@@ -12,6 +12,12 @@ const prometheus::Histogram::BucketBoundaries tick_buckets{0.001, 0.002, 0.005, 
                                                            0.04,  0.06,  0.1,   0.2,  0.5,  1.0};
 const prometheus::Histogram::BucketBoundaries latency_buckets{0.005, 0.01, 0.02, 0.04, 0.06, 0.1,
                                                               0.2,   0.4,  0.8,  1.6,  3.2,  6.4};
+const prometheus::Histogram::BucketBoundaries stage_buckets{0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01,
+                                                            0.02,   0.05,   0.1,    0.2,   0.5,   1.0,   2.0};
+const prometheus::Histogram::BucketBoundaries wait_buckets{0.01, 0.1, 0.5, 1, 2, 5, 10, 20, 60};
+const prometheus::Histogram::BucketBoundaries first_text_buckets{0.1, 0.2, 0.4, 0.7, 1, 1.5, 2, 3, 5, 10, 30};
+
+double seconds(Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
 
 prometheus::Counter& counter(prometheus::Registry& registry, const char* name, const char* help,
                              const prometheus::Labels& labels = {}) {
@@ -24,8 +30,9 @@ prometheus::Gauge& gauge(prometheus::Registry& registry, const char* name, const
 }
 
 prometheus::Histogram& histogram(prometheus::Registry& registry, const char* name, const char* help,
-                                 const prometheus::Histogram::BucketBoundaries& buckets) {
-  return prometheus::BuildHistogram().Name(name).Help(help).Register(registry).Add({}, buckets);
+                                 const prometheus::Histogram::BucketBoundaries& buckets,
+                                 const prometheus::Labels& labels = {}) {
+  return prometheus::BuildHistogram().Name(name).Help(help).Register(registry).Add(labels, buckets);
 }
 
 prometheus::Family<prometheus::Counter>& counters(prometheus::Registry& registry, const char* name,
@@ -35,6 +42,15 @@ prometheus::Family<prometheus::Counter>& counters(prometheus::Registry& registry
 
 constexpr const char* phase_name = "tutti_phase_seconds_total";
 constexpr const char* phase_help = "Time owners spent, by phase of the tick";
+constexpr const char* stage_name = "tutti_stage_seconds";
+constexpr const char* stage_help =
+    "Time of a chunk in the queue, and of the tick that it is part of, by stage";
+constexpr const char* chunk_name = "tutti_chunk_latency_seconds";
+constexpr const char* chunk_help =
+    "From when a chunk could be forwarded to when its results were sent, by class of stream";
+constexpr const char* owners_name = "tutti_owners";
+constexpr const char* owners_help =
+    "Owners that recognize, those of them that are late, and those that are lost";
 constexpr const char* ignored_name = "tutti_ignored_messages_total";
 constexpr const char* ignored_help = "Client messages without effect, by kind";
 constexpr const char* mailbox_name = "tutti_mailbox_high_water_messages";
@@ -50,7 +66,8 @@ Metrics::Metrics()
       sessions_(counters(registry_, "tutti_sessions_total", "Sessions, by dialect")),
       failed_sessions_(
           counters(registry_, "tutti_failed_sessions_total", "Sessions that an error ended, by dialect")),
-      stream_places_(gauge(registry_, "tutti_stream_places", "Streams that all owners together can hold")),
+      session_ends_(
+          counters(registry_, "tutti_session_ends_total", "Sessions that ended, by dialect and reason")),
       open_streams_(gauge(registry_, "tutti_open_streams", "Streams that hold a place on an owner")),
       audio_seconds_(counter(registry_, "tutti_audio_seconds_total", "Audio given to the engines")),
       ticks_(counter(registry_, "tutti_ticks_total", "Batched forwards")),
@@ -67,6 +84,36 @@ Metrics::Metrics()
       result_latency_(histogram(registry_, "tutti_result_latency_seconds",
                                 "From the arrival of a result's last sample to its sending",
                                 latency_buckets)),
+      final_latency_(
+          histogram(registry_, "tutti_final_latency_seconds",
+                    "From the arrival of a final's last sample, or of what asked for it, to its sending",
+                    latency_buckets)),
+      first_text_(histogram(registry_, "tutti_first_text_seconds",
+                            "From the arrival of a stream's first audio to its first words",
+                            first_text_buckets)),
+      live_chunk_latency_(histogram(registry_, chunk_name, chunk_help, latency_buckets, {{"class", "live"}})),
+      upload_chunk_latency_(
+          histogram(registry_, chunk_name, chunk_help, latency_buckets, {{"class", "upload"}})),
+      queue_stage_(histogram(registry_, stage_name, stage_help, stage_buckets, {{"stage", "queue"}})),
+      features_stage_(histogram(registry_, stage_name, stage_help, stage_buckets, {{"stage", "features"}})),
+      forward_stage_(histogram(registry_, stage_name, stage_help, stage_buckets, {{"stage", "forward"}})),
+      decode_stage_(histogram(registry_, stage_name, stage_help, stage_buckets, {{"stage", "decode"}})),
+      rescore_stage_(histogram(registry_, stage_name, stage_help, stage_buckets, {{"stage", "rescore"}})),
+      emit_stage_(histogram(registry_, stage_name, stage_help, stage_buckets, {{"stage", "emit"}})),
+      kv_blocks_(gauge(registry_, "tutti_kv_blocks", "Cache blocks of all owners")),
+      used_kv_blocks_(gauge(registry_, "tutti_used_kv_blocks", "Cache blocks that streams hold")),
+      snapshots_(
+          counter(registry_, "tutti_snapshots_total", "Snapshots of streams, from which they can move")),
+      owners_alive_(gauge(registry_, owners_name, owners_help, {{"state", "alive"}})),
+      owners_overloaded_(gauge(registry_, owners_name, owners_help, {{"state", "overloaded"}})),
+      owners_lost_(gauge(registry_, owners_name, owners_help, {{"state", "lost"}})),
+      owner_losses_(counters(registry_, "tutti_owner_losses_total", "Owners that were lost, by how")),
+      moved_streams_(
+          counter(registry_, "tutti_moved_streams_total", "Streams that went on with another owner")),
+      stream_places_(gauge(registry_, "tutti_stream_places", "Streams that the owners alive can hold")),
+      waiting_streams_(gauge(registry_, "tutti_waiting_streams", "Streams that wait for a place")),
+      place_wait_(histogram(registry_, "tutti_place_wait_seconds", "How long streams waited for their places",
+                            wait_buckets)),
       refusals_(counters(registry_, "tutti_refusals_total", "Sessions that got no stream, by reason")),
       errors_(counters(registry_, "tutti_errors_total", "Error events sent, by code")),
       ignored_audio_(counter(registry_, ignored_name, ignored_help, {{"kind", "audio_after_eof"}})),
@@ -95,6 +142,25 @@ void Metrics::session_closed(std::string_view dialect, bool failed) {
   open_sessions_.Add(labels).Decrement();
 }
 
+void Metrics::session_ended(std::string_view dialect, const std::string& reason) {
+  session_ends_.Add({{"dialect", std::string(dialect)}, {"reason", reason}}).Increment();
+}
+
+void Metrics::owners(int alive, int overloaded, int lost) {
+  owners_alive_.Set(alive);
+  owners_overloaded_.Set(overloaded);
+  owners_lost_.Set(lost);
+}
+
+void Metrics::owner_lost(const std::string& how) { owner_losses_.Add({{"how", how}}).Increment(); }
+
+void Metrics::place_given(Clock::duration waited) { place_wait_.Observe(seconds(waited)); }
+
+void Metrics::kv_blocks(int blocks, int used) {
+  kv_blocks_.Increment(blocks);
+  used_kv_blocks_.Increment(used);
+}
+
 void Metrics::refused(const std::string& reason) { refusals_.Add({{"reason", reason}}).Increment(); }
 
 void Metrics::error(const std::string& code) { errors_.Add({{"code", code}}).Increment(); }
@@ -111,17 +177,29 @@ void Metrics::raise(std::atomic<int64_t>& high_water, int64_t value) {
   }
 }
 
-void Metrics::tick(double seconds, const EngineStats& before, const EngineStats& after) {
+void Metrics::chunk(StreamClass stream_class, Clock::duration waited, Clock::duration latency) {
+  queue_stage_.Observe(seconds(waited));
+  (stream_class == StreamClass::live ? live_chunk_latency_ : upload_chunk_latency_).Observe(seconds(latency));
+}
+
+void Metrics::tick(const TickTimes& times, const EngineStats& before, const EngineStats& after) {
   stale_calls_.Increment(static_cast<double>(after.stale_calls - before.stale_calls));
   failed_streams_.Increment(static_cast<double>(after.failed_streams - before.failed_streams));
   forward_seconds_.Increment(after.forward_seconds - before.forward_seconds);
   feature_seconds_.Increment(after.feature_seconds - before.feature_seconds);
   decode_seconds_.Increment(after.decode_seconds - before.decode_seconds);
   rescore_seconds_.Increment(after.rescore_seconds - before.rescore_seconds);
+  if (after.rescored_segments != before.rescored_segments) {
+    rescore_stage_.Observe(after.rescore_seconds - before.rescore_seconds);
+  }
   if (after.lanes == before.lanes) return;
+  features_stage_.Observe(after.feature_seconds - before.feature_seconds);
+  forward_stage_.Observe(after.forward_seconds - before.forward_seconds);
+  decode_stage_.Observe(after.decode_seconds - before.decode_seconds);
+  emit_stage_.Observe(seconds(times.emit));
   ticks_.Increment();
   batch_size_.Observe(static_cast<double>(after.lanes - before.lanes));
-  tick_seconds_.Observe(seconds);
+  tick_seconds_.Observe(seconds(times.whole));
 }
 
 std::string Metrics::text() const {

@@ -12,10 +12,8 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
-#include "actors/ports.hpp"
 #include "engine/engine.hpp"
 
 namespace tutti {
@@ -29,13 +27,17 @@ class Metrics {
   /// A session of the dialect of that name.
   void session_opened(std::string_view dialect);
   void session_closed(std::string_view dialect, bool failed);
-  /// Of all owners together.
-  void stream_places(int places) { stream_places_.Set(places); }
+  /// Why a session ended: "finished", "client_left", "lost", or the code of an error, never a client's text.
+  void session_ended(std::string_view dialect, const std::string& reason);
   void stream_opened() { open_streams_.Increment(); }
   void stream_closed() { open_streams_.Decrement(); }
   void audio_fed(double seconds) { audio_seconds_.Increment(seconds); }
   /// From the arrival of an update's last sample to its message being sent.
   void result_sent(double seconds) { result_latency_.Observe(seconds); }
+  /// From the arrival of a final's last sample, or of what asked for it.
+  void final_sent(double seconds) { final_latency_.Observe(seconds); }
+  /// From the arrival of a stream's first audio.
+  void first_text(double seconds) { first_text_.Observe(seconds); }
   void refused(const std::string& reason);
   /// An error event; `code` is one of ours, never a client's text.
   void error(const std::string& code);
@@ -53,8 +55,26 @@ class Metrics {
   void stream_mailbox(int64_t messages) { raise(stream_mailbox_, messages); }
   void owner_mailbox(int64_t messages) { raise(owner_mailbox_, messages); }
   [[nodiscard]] int64_t stream_mailbox_high_water() const { return stream_mailbox_; }
-  /// One tick of an owner: its wall time and its engine's counters before and after.
-  void tick(double seconds, const EngineStats& before, const EngineStats& after);
+  struct TickTimes {
+    Clock::duration whole;
+    Clock::duration emit;  ///< the end of it, when updates are sent
+  };
+  /// One tick of an owner, with its engine's counters before and after.
+  void tick(const TickTimes& times, const EngineStats& before, const EngineStats& after);
+  /// One chunk of it: how long it waited for the tick, and until its results were sent.
+  void chunk(StreamClass stream_class, Clock::duration waited, Clock::duration latency);
+  /// What has changed of the blocks that owners have, and of those that streams hold.
+  void kv_blocks(int blocks, int used);
+  void snapshot_taken() { snapshots_.Increment(); }
+
+  void owners(int alive, int overloaded, int lost);
+  /// `how` is "died" or "hung".
+  void owner_lost(const std::string& how);
+  void stream_moved() { moved_streams_.Increment(); }
+  /// On the owners that are alive.
+  void stream_places(int places) { stream_places_.Set(places); }
+  void waiting_streams(size_t streams) { waiting_streams_.Set(static_cast<double>(streams)); }
+  void place_given(Clock::duration waited);
 
   /// Also shows what `source` collects. Before the first text().
   void add_source(std::shared_ptr<prometheus::Collectable> source) { sources_.push_back(std::move(source)); }
@@ -69,7 +89,7 @@ class Metrics {
   prometheus::Family<prometheus::Gauge>& open_sessions_;
   prometheus::Family<prometheus::Counter>& sessions_;
   prometheus::Family<prometheus::Counter>& failed_sessions_;
-  prometheus::Gauge& stream_places_;
+  prometheus::Family<prometheus::Counter>& session_ends_;
   prometheus::Gauge& open_streams_;
   prometheus::Counter& audio_seconds_;
   prometheus::Counter& ticks_;
@@ -82,6 +102,27 @@ class Metrics {
   prometheus::Histogram& batch_size_;
   prometheus::Histogram& tick_seconds_;
   prometheus::Histogram& result_latency_;
+  prometheus::Histogram& final_latency_;
+  prometheus::Histogram& first_text_;
+  prometheus::Histogram& live_chunk_latency_;
+  prometheus::Histogram& upload_chunk_latency_;
+  prometheus::Histogram& queue_stage_;
+  prometheus::Histogram& features_stage_;
+  prometheus::Histogram& forward_stage_;
+  prometheus::Histogram& decode_stage_;
+  prometheus::Histogram& rescore_stage_;
+  prometheus::Histogram& emit_stage_;
+  prometheus::Gauge& kv_blocks_;
+  prometheus::Gauge& used_kv_blocks_;
+  prometheus::Counter& snapshots_;
+  prometheus::Gauge& owners_alive_;
+  prometheus::Gauge& owners_overloaded_;
+  prometheus::Gauge& owners_lost_;
+  prometheus::Family<prometheus::Counter>& owner_losses_;
+  prometheus::Counter& moved_streams_;
+  prometheus::Gauge& stream_places_;
+  prometheus::Gauge& waiting_streams_;
+  prometheus::Histogram& place_wait_;
   prometheus::Family<prometheus::Counter>& refusals_;
   prometheus::Family<prometheus::Counter>& errors_;
   prometheus::Counter& ignored_audio_;
@@ -95,23 +136,6 @@ class Metrics {
   prometheus::Gauge& owner_mailbox_gauge_;
   std::atomic<int64_t> stream_mailbox_{0};
   std::atomic<int64_t> owner_mailbox_{0};
-};
-
-/// Readiness and metrics for the HTTP side.
-class ServerStatus final : public StatusPort {
- public:
-  explicit ServerStatus(const Metrics& metrics) : metrics_(metrics) {}
-  void set_ready(bool ready) { ready_ = ready; }
-  /// Before anyone asks for it.
-  void set_model(ModelInfo model) { model_ = std::move(model); }
-  [[nodiscard]] bool ready() const override { return ready_; }
-  [[nodiscard]] std::string metrics() const override { return metrics_.text(); }
-  [[nodiscard]] ModelInfo model() const override { return model_; }
-
- private:
-  const Metrics& metrics_;
-  std::atomic<bool> ready_{false};
-  ModelInfo model_;
 };
 
 }  // namespace tutti

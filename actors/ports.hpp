@@ -16,7 +16,7 @@
 
 namespace tutti {
 
-/// The plain interfaces between the actors and the network. net/ implements ListenerPort and SessionSink and
+/// The plain interfaces between the actors and the network. net/ implements SessionSink and
 /// calls StreamPort and GatewayPort; actors/ does the reverse; app/ wires them. All calls are asynchronous,
 /// come from any thread and never block.
 
@@ -152,14 +152,6 @@ class UploadPort {
   [[nodiscard]] virtual std::unique_ptr<UploadPlace> take_place() = 0;
 };
 
-/// The listening sockets, as the gateway actor sees them.
-class ListenerPort {
- public:
-  virtual ~ListenerPort() = default;
-  /// Stops accepting; open sessions go on.
-  virtual void stop_accepting() = 0;
-};
-
 /// What whoever runs the server can have done to it over HTTP.
 class AdminPort {
  public:
@@ -183,6 +175,9 @@ class StatusPort {
  public:
   virtual ~StatusPort() = default;
   [[nodiscard]] virtual bool ready() const = 0;
+  /// Why a new stream would get no place now, which counts as its refusal; nothing when it would, as far as
+  /// is known. To be asked for each that is to be opened.
+  [[nodiscard]] virtual std::optional<Error> refusal() const = 0;
   /// Prometheus text exposition format.
   [[nodiscard]] virtual std::string metrics() const = 0;
   [[nodiscard]] virtual ModelInfo model() const = 0;

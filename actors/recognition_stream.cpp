@@ -27,6 +27,12 @@ StreamOptions RecognitionStream::options() const {
 }
 
 void RecognitionStream::open(StreamContext context) {
+  if (std::exchange(moving_, false)) {
+    setup_.metrics->stream_moved();
+    spdlog::info("{}: track {} goes on with another owner", setup_.session, setup_.track);
+    acknowledge(context_->move_to(std::move(context)));
+    return pump();
+  }
   const RecognizerInfo& info = context.info();
   const PcmFormat format = is_coded() ? PcmFormat{} : setup_.request.format;
   const int rate = setup_.request.sample_rate == 0 ? info.sample_rate : setup_.request.sample_rate;
@@ -46,7 +52,15 @@ void RecognitionStream::open(StreamContext context) {
   pump();
 }
 
+bool RecognitionStream::lose_owner() {
+  moving_ = context_->lose_owner(Clock::now());
+  if (!moving_) fail({"owner_lost", "the device of this stream failed; connect again"});
+  return moving_;
+}
+
 void RecognitionStream::refuse(const Error& reason) {
+  if (moving_)
+    return fail({"owner_lost", "the device of this stream failed, and no other has a place for it"});
   setup_.metrics->refused(reason.code);
   fail(reason);
 }
@@ -58,6 +72,7 @@ void RecognitionStream::on_audio(std::span<const std::byte> bytes, Clock::time_p
     early_.insert(early_.end(), bytes.begin(), bytes.end());
   }
   arrival_ = arrival;
+  if (fed_samples_ == 0 && !wordless_since_) wordless_since_ = arrival;
   pump();
 }
 
@@ -138,8 +153,8 @@ void RecognitionStream::feed(size_t at_least) {
   context_->feed(std::exchange(samples_, {}), arrival_);
 }
 
-void RecognitionStream::on_updates(std::span<const Update> updates) {
-  for (const Update& update : updates) {
+void RecognitionStream::on_updates(const StreamUpdates& message) {
+  for (const Update& update : context_->hear(message)) {
     if (closed_) return;
     on_update(update);
   }
@@ -164,6 +179,7 @@ void RecognitionStream::on_update(const Update& update) {
     case Update::Kind::final:
       if (update.reason == FinalReason::finalize) finalizing_ = false;
       send_result(final_event(update), update);
+      setup_.metrics->final_sent(std::chrono::duration<double>(Clock::now() - update.ready_at).count());
       break;
     case Update::Kind::done:
       close();
@@ -222,14 +238,17 @@ void RecognitionStream::close() {
   listener_.give_back(received() - credit_->initial_bytes() - given_back);
 }
 
-bool RecognitionStream::is_on(const caf::actor_addr& owner) const {
-  return context_ && context_->owner().address() == owner;
-}
-
 void RecognitionStream::send_result(const proto::ServerEvent& event, const Update& update) {
   listener_.on_event(setup_.track, event);
+  note_words(update);
   if (update.ready_at == Clock::time_point{}) return;
   setup_.metrics->result_sent(std::chrono::duration<double>(Clock::now() - update.ready_at).count());
+}
+
+void RecognitionStream::note_words(const Update& update) {
+  if (update.text.empty() || !wordless_since_ || *wordless_since_ == Clock::time_point{}) return;
+  setup_.metrics->first_text(std::chrono::duration<double>(Clock::now() - *wordless_since_).count());
+  wordless_since_ = Clock::time_point{};
 }
 
 double RecognitionStream::seconds(int64_t sample) const {

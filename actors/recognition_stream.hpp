@@ -10,7 +10,7 @@
 #include "actors/audio_intake.hpp"
 #include "actors/credit.hpp"
 #include "actors/metrics.hpp"
-#include "actors/stream_context.hpp"
+#include "actors/movable_stream.hpp"
 #include "proto/events.hpp"
 
 namespace tutti {
@@ -73,13 +73,15 @@ class RecognitionStream {
   /// The end of the audio.
   void finish(Clock::time_point arrival, Receipt receipt);
 
-  void on_updates(std::span<const Update> updates);
+  void on_updates(const StreamUpdates& message);
+  /// Its owner is lost. False, and failed, when no other can go on with it; else open or refuse follow again.
+  bool lose_owner();
   /// A fatal error event.
   void fail(Error error);
 
   /// Its last event was told.
   [[nodiscard]] bool closed() const { return closed_; }
-  [[nodiscard]] bool is_on(const caf::actor_addr& owner) const;
+  [[nodiscard]] bool is_on(const caf::actor_addr& owner) const { return context_ && context_->is_on(owner); }
 
  private:
   enum class Command { finalize, reset, finish };
@@ -100,6 +102,7 @@ class RecognitionStream {
   void acknowledge(int64_t samples);
   void give_back_decoded();
   void report_heard();
+  void note_words(const Update& update);
   void send_result(const proto::ServerEvent& event, const Update& update);
   void close();
 
@@ -111,21 +114,23 @@ class RecognitionStream {
 
   TrackSetup setup_;
   TrackListener& listener_;
-  std::optional<StreamContext> context_;
+  std::optional<MovableStream> context_;
   std::optional<AudioIntake> intake_;
   std::optional<Credit> credit_;
   std::vector<std::byte> early_;  // audio that came before its place
   std::deque<Mark> marks_;        // each holds a receipt: bounded by the session's credit and commands
   std::vector<float> samples_;    // converted, not yet fed
   Clock::time_point arrival_{};   // of the newest audio
-  int64_t waiting_samples_ = 0;   // fed and not consumed
-  int64_t fed_samples_ = 0;       // in all
-  int64_t given_back_ = 0;        // bytes of coded audio
-  int64_t heard_ = 0;             // told to the listener
-  bool finalizing_ = false;       // a finalize waits for its final
-  bool audio_ended_ = false;      // finish was asked for
-  bool finishing_ = false;        // and passed on
+  std::optional<Clock::time_point> wordless_since_;  // arrival of the first, until there are words
+  int64_t waiting_samples_ = 0;                      // fed and not consumed
+  int64_t fed_samples_ = 0;                          // in all
+  int64_t given_back_ = 0;                           // bytes of coded audio
+  int64_t heard_ = 0;                                // told to the listener
+  bool finalizing_ = false;                          // a finalize waits for its final
+  bool audio_ended_ = false;                         // finish was asked for
+  bool finishing_ = false;                           // and passed on
   bool closed_ = false;
+  bool moving_ = false;  // its owner is lost, and there is no other yet
 };
 
 }  // namespace tutti

@@ -37,7 +37,7 @@ Started start(caf::scoped_actor& self, const GpuOwner& owner) {
   return started;
 }
 
-/// Ends the owners it holds, also when a later part of the setup fails: the system waits for every actor.
+/// Ends the owners it holds when a later part of the setup fails: the system waits for every actor.
 struct OwnerGroup {
   OwnerGroup() = default;
   OwnerGroup(const OwnerGroup&) = delete;
@@ -59,10 +59,11 @@ struct RecognitionService::Impl {
     std::vector<PlacedOwner> started = start_owners(options.owners);
     status->set_model({.name = info.model, .loaded_at = static_cast<int64_t>(std::time(nullptr))});
     check_credit(options.credit_ms, info.chunk_ms, info.max_buffered_ms);
-    placement = system.spawn(placement_actor, std::move(started), [ready = status] {
-      spdlog::critical("no owner is left: nothing can be recognized until a restart");
-      ready->set_ready(false);
-    });
+    placement = system.spawn(
+        placement_actor,
+        PlacementSetup{
+            .owners = std::move(started), .rules = options.placement, .status = status, .metrics = metrics});
+    owners.actors.clear();  // they are its
     gateway = system.spawn(gateway_actor,
                            GatewaySetup{.placement = placement, .status = status, .grace = options.grace});
     hub = std::make_unique<EventHubBridge>(system, options.subscribers, metrics, options.callback);
@@ -98,17 +99,16 @@ struct RecognitionService::Impl {
   std::vector<PlacedOwner> start_owners(const std::vector<OwnerSetup>& setups) {
     caf::scoped_actor self{system};
     std::vector<PlacedOwner> started;
-    int places = 0;
     for (const OwnerSetup& setup : setups) {
       const auto owner = system.spawn<caf::detached>(gpu_owner, setup);
       owners.actors.push_back(owner);
       const Started answer = start(self, owner);
       if (!answer) throw SetupError(fmt::format("{}: {}", setup.device, answer.error().message));
       info = *answer;
-      started.push_back({.actor = owner, .max_streams = answer->max_streams});
-      places += answer->max_streams;
+      started.push_back({.actor = owner, .max_streams = answer->max_streams, .replace = [this, setup] {
+                           return system.spawn<caf::detached>(gpu_owner, setup);
+                         }});
     }
-    metrics->stream_places(places);
     return started;
   }
 
@@ -140,10 +140,9 @@ const StatusPort& RecognitionService::status() const { return *impl_->status; }
 
 const RecognizerInfo& RecognitionService::info() const { return impl_->info; }
 
-void RecognitionService::listening(ListenerPort& listener) {
-  caf::anon_send(impl_->gateway, listen_atom_v, Listener{&listener});
-  impl_->status->set_ready(true);
-}
+void RecognitionService::listening() { impl_->status->set_listening(); }
+
+bool RecognitionService::has_hung_owner() const { return impl_->status->has_hung_owner(); }
 
 void RecognitionService::drain() { caf::anon_send(impl_->gateway, drain_atom_v); }
 

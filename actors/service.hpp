@@ -7,6 +7,7 @@
 #include "actors/event_hub.hpp"
 #include "actors/fwd.hpp"
 #include "actors/gpu_owner.hpp"
+#include "actors/placement.hpp"
 #include "actors/ports.hpp"
 #include "actors/upload_bridge.hpp"
 
@@ -17,6 +18,7 @@ struct ServiceOptions {
   int credit_ms = 4000;
   EndpointRules endpoint = EndpointRules::none();  ///< of streams whose client does not say
   std::chrono::seconds grace{10};
+  PlacementRules placement;
   UploadLimits uploads;
   EventHubLimits subscribers;
   CallbackRule callback;
@@ -41,12 +43,15 @@ class RecognitionService {
   [[nodiscard]] const StatusPort& status() const;
   [[nodiscard]] const RecognizerInfo& info() const;
 
-  /// Ready: `listener`, which outlives the drain, accepts sessions.
-  void listening(ListenerPort& listener);
-  /// Refuses new sessions and has the open streams finish, up to the grace period. Any thread.
+  /// Ready: whoever calls gateway() accepts sessions.
+  void listening();
+  /// Refuses new sessions and lets the open ones go on, up to the grace period, which their audio then ends
+  /// with. Any thread.
   void drain();
   /// Ends the open streams at once. Any thread.
   void stop();
+  /// Whether an owner's thread hangs: it will not end, and nor will the destruction.
+  [[nodiscard]] bool has_hung_owner() const;
   /// Waits for the end of drain() or stop(), when subscribers have been told all there was. Throws
   /// std::runtime_error when the gateway failed.
   void wait();

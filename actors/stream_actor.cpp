@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "actors/log_exceptions.hpp"
-#include "actors/monitor_while_alive.hpp"
+#include "actors/server_status.hpp"
 
 namespace tutti {
 namespace {
@@ -15,16 +15,16 @@ void quit_if_ended(Self self) {
 }
 
 void on_admission(Self self, int tag, const Admission& admission) {
-  if (admission) monitor_while_alive(self, (*admission)->owner());
   self->state.conversation->on_admission(tag, admission);
   quit_if_ended(self);
 }
 
-void ask_for_place(Self self, const GatewayActor& gateway, const StreamOptions& options) {
-  self->request(gateway, caf::infinite, open_atom_v, options, StreamActor{self})
-      .then([self, tag = options.tag](const Admission& admission) { on_admission(self, tag, admission); },
-            [self, tag = options.tag](const caf::error&) {
-              on_admission(self, tag, fail("draining", "the server is shutting down"));
+void ask_for_place(Self self, const GatewayActor& gateway, const PlaceRequest& request) {
+  self->request(gateway, caf::infinite, open_atom_v, request, StreamActor{self})
+      .then([self,
+             tag = request.options.tag](const Admission& admission) { on_admission(self, tag, admission); },
+            [self, tag = request.options.tag](const caf::error&) {
+              on_admission(self, tag, tl::unexpected(draining_refusal()));
             });
 }
 
@@ -43,14 +43,10 @@ StreamActor::behavior_type stream_actor(Self self, const StreamSetup& setup, con
   self->state.conversation.emplace(
       setup,
       Conversation::Places{
-          .ask = [self, gateway](const StreamOptions& options) { ask_for_place(self, gateway, options); },
+          .ask = [self, gateway](const PlaceRequest& request) { ask_for_place(self, gateway, request); },
           .give_back = [self,
                         gateway](int tag) { caf::anon_send(gateway, vacate_atom_v, tag, StreamActor{self}); },
       });
-  self->set_down_handler([self](const caf::down_msg& down) {
-    self->state.conversation->on_owner_lost(down.source);
-    quit_if_ended(self);
-  });
   self->state.conversation->open();
   check_idle(self);
 
@@ -72,7 +68,11 @@ StreamActor::behavior_type stream_actor(Self self, const StreamSetup& setup, con
         quit_if_ended(self);
       },
       [self](update_atom, const StreamUpdates& updates) {
-        self->state.conversation->on_updates(updates.tag, updates.updates->items);
+        self->state.conversation->on_updates(updates);
+        quit_if_ended(self);
+      },
+      [self](lost_atom, const caf::actor_addr& owner) {
+        self->state.conversation->on_owner_lost(owner);
         quit_if_ended(self);
       },
       [self](idle_atom) { check_idle(self); },

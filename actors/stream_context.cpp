@@ -25,8 +25,12 @@ void StreamContext::release() {
   owner_ = nullptr;
 }
 
-void StreamContext::feed(std::vector<float> samples, Clock::time_point arrival) const {
-  caf::anon_send(owner_, feed_atom_v, key_, AudioSamples{make_buffer(std::move(samples)), arrival});
+void StreamContext::restore(std::shared_ptr<const StreamSnapshot> snapshot) const {
+  caf::anon_send(owner_, restore_atom_v, StreamStart{key_, std::move(snapshot)});
+}
+
+void StreamContext::feed(const AudioSamples& audio) const {
+  caf::anon_send(owner_, feed_atom_v, key_, audio);
 }
 
 void StreamContext::finalize(Clock::time_point arrival) const {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <vector>
+#include <memory>
 
 #include "actors/interfaces.hpp"
 
@@ -16,8 +16,9 @@ class StreamContext {
   StreamContext& operator=(StreamContext&& other) noexcept;
   ~StreamContext();
 
-  /// `samples` at the model's rate.
-  void feed(std::vector<float> samples, Clock::time_point arrival) const;
+  /// First of all, where it is not a new stream.
+  void restore(std::shared_ptr<const StreamSnapshot> snapshot) const;
+  void feed(const AudioSamples& audio) const;
   void finalize(Clock::time_point arrival) const;
   void finish(Clock::time_point arrival) const;
   void reset() const;

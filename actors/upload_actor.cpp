@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "actors/monitor_while_alive.hpp"
+#include "actors/server_status.hpp"
 #include "actors/thread_roles.hpp"
 
 namespace tutti {
@@ -22,7 +22,6 @@ void go_on(Self self) {
 
 void on_admission(Self self, const Admission& admission) {
   if (admission) {
-    monitor_while_alive(self, (*admission)->owner());
     self->state.job->open(std::move(**admission));
   } else {
     self->state.job->refuse(admission.error());
@@ -30,12 +29,12 @@ void on_admission(Self self, const Admission& admission) {
   go_on(self);
 }
 
-void ask_for_place(Self self, const GatewayActor& gateway) {
-  self->request(gateway, caf::infinite, open_atom_v, self->state.job->options(),
+void ask_for_place(Self self, const GatewayActor& gateway, bool is_move) {
+  self->request(gateway, caf::infinite, open_atom_v,
+                PlaceRequest{.options = self->state.job->options(), .is_move = is_move},
                 StreamActor{UploadActor{self}})
-      .then(
-          [self](const Admission& admission) { on_admission(self, admission); },
-          [self](const caf::error&) { on_admission(self, fail("draining", "the server is shutting down")); });
+      .then([self](const Admission& admission) { on_admission(self, admission); },
+            [self](const caf::error&) { on_admission(self, tl::unexpected(draining_refusal())); });
 }
 
 void fail_job(Self self, std::string code, std::string message) {
@@ -47,13 +46,10 @@ void fail_job(Self self, std::string code, std::string message) {
 
 UploadActor::behavior_type upload_actor(Self self, const UploadSetup& setup, const GatewayActor& gateway) {
   self->state.job.emplace(setup);
-  self->set_down_handler([self](const caf::down_msg&) {
-    fail_job(self, "owner_lost", "the device of this transcription failed; try again");
-  });
   if (self->state.job->ended()) {
     self->quit();
   } else {
-    ask_for_place(self, gateway);
+    ask_for_place(self, gateway, false);
   }
 
   return {
@@ -63,8 +59,13 @@ UploadActor::behavior_type upload_actor(Self self, const UploadSetup& setup, con
       [self](closed_atom) { self->quit(); },
       [](fault_atom, const Error&) {},
       [self](update_atom, const StreamUpdates& updates) {
-        self->state.job->on_updates(updates.updates->items);
+        self->state.job->on_updates(updates);
         go_on(self);
+      },
+      [self, gateway](lost_atom, const caf::actor_addr& owner) {
+        if (!self->state.job->is_on(owner)) return;
+        if (self->state.job->lose_owner()) return ask_for_place(self, gateway, true);
+        self->quit();
       },
       [](idle_atom) {},
       // Half a transcript would pass for the whole: it has the grace period to come to its end.

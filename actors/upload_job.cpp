@@ -65,10 +65,16 @@ StreamOptions UploadJob::options() const {
   return {.stream_class = StreamClass::background,
           .interim = false,
           .words = request_.words,
-          .endpoint = EndpointRules{}};
+          .endpoint = EndpointRules{},
+          .tag = tag_};
 }
 
 void UploadJob::open(StreamContext context) {
+  if (std::exchange(moving_, false)) {
+    setup_.metrics->stream_moved();
+    waiting_samples_ -= context_->move_to(std::move(context));
+    return;
+  }
   auto resampler = Resampler::create(file_->sample_rate(), context.info().sample_rate);
   if (!resampler) return fail(api_error(resampler.error()));
   resampler_ = std::move(*resampler);
@@ -76,7 +82,19 @@ void UploadJob::open(StreamContext context) {
   setup_.metrics->stream_opened();
 }
 
+bool UploadJob::lose_owner() {
+  ++tag_;
+  moving_ = context_->lose_owner(Clock::now());
+  if (!moving_) fail(api_error({"owner_lost", "the device of this transcription failed; try again"}));
+  return moving_;
+}
+
 void UploadJob::refuse(const Error& reason) {
+  if (moving_) {
+    return fail(
+        api_error({"owner_lost",
+                   "the device of this transcription failed, and no other has a place for it; try again"}));
+  }
   setup_.metrics->refused(reason.code);
   fail(api_error(reason));
 }
@@ -124,8 +142,9 @@ void UploadJob::feed() {
   context_->feed(std::exchange(samples_, {}), Clock::now());
 }
 
-void UploadJob::on_updates(std::span<const Update> updates) {
-  for (const Update& update : updates) {
+void UploadJob::on_updates(const StreamUpdates& message) {
+  if (message.tag != tag_) return;
+  for (const Update& update : context_->hear(message)) {
     if (ended_) return;
     on_update(update);
   }

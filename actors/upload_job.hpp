@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "actors/metrics.hpp"
+#include "actors/movable_stream.hpp"
 #include "actors/ports.hpp"
-#include "actors/stream_context.hpp"
 #include "audio/audio_file.hpp"
 #include "audio/resampler.hpp"
 #include "proto/transcription.hpp"
@@ -51,7 +51,10 @@ class UploadJob {
   /// Decodes for a while: what fits the credit, but no more than keeps a mailbox waiting shortly. True when
   /// it stopped for the latter, and wants to be called again.
   [[nodiscard]] bool decode();
-  void on_updates(std::span<const Update> updates);
+  void on_updates(const StreamUpdates& message);
+  [[nodiscard]] bool is_on(const caf::actor_addr& owner) const { return context_ && context_->is_on(owner); }
+  /// Its owner is lost. False, and ended, when no other can go on with it; else open or refuse follow again.
+  bool lose_owner();
   /// The client took `bytes` of the reply.
   void on_written(size_t bytes) { unwritten_bytes_ -= static_cast<int64_t>(bytes); }
   void fail(const proto::ApiError& error);
@@ -80,7 +83,9 @@ class UploadJob {
   proto::TranscriptionRequest request_;
   std::optional<AudioFile> file_;  // until its end
   int64_t file_frames_ = 0;        // decoded so far
-  std::optional<StreamContext> context_;
+  std::optional<MovableStream> context_;
+  int tag_ = 0;          // of its place: another each time it moves
+  bool moving_ = false;  // its owner is lost, and there is no other yet
   std::optional<Resampler> resampler_;
   std::vector<float> raw_;
   std::vector<float> samples_;

@@ -110,12 +110,15 @@ void serve(const ServerConfig& config) {
   spdlog::info("K/V pool: {}", pool.arithmetic);
   engine.max_num_blocks = pool.num_blocks;
   RecognitionService service(
-      {.owners = plan_owners(plan, model, engine, metrics),
+      {.owners = plan_owners(plan, model, config, engine, metrics),
        .credit_ms = config.credit_ms,
        .endpoint = {.silence_after_speech_ms = config.engine.endpoint_silence_ms,
                     .long_silence_ms = config.engine.endpoint_long_silence_ms,
                     .max_segment_ms = config.engine.max_segment_ms},
        .grace = std::chrono::seconds(config.grace_s),
+       .placement = {.max_wait = std::chrono::milliseconds(config.max_wait_ms),
+                     .max_waiting = static_cast<size_t>(config.max_waiting),
+                     .owner_timeout = std::chrono::seconds(config.owner_timeout_s)},
        .uploads = {.max_uploads = config.max_uploads, .max_seconds = config.max_upload_seconds},
        .subscribers = {.max_subscribers = config.max_subscribers},
        .callback = {.port = callback, .all_sessions = config.callback_sessions == "all"},
@@ -126,7 +129,7 @@ void serve(const ServerConfig& config) {
   metrics->add_source(std::make_shared<NetMetrics>(server.stats()));
   administration.administer(server);
   server.start();
-  service.listening(server);
+  service.listening();
   spdlog::info("listening on {}", describe(network, server.address()));
   for (const ListenerAddress& listener : server.listeners()) {
     if (listener.is_audiosocket)
@@ -139,6 +142,12 @@ void serve(const ServerConfig& config) {
   service.wait();
   server.stop();
   if (callback) callback->stop(std::chrono::seconds(config.callback_timeout_s));
+  if (service.has_hung_owner()) {
+    // Its thread would be waited for.
+    spdlog::critical("stopped, with an owner that hangs");
+    spdlog::shutdown();
+    std::_Exit(EXIT_FAILURE);
+  }
   spdlog::info("stopped");
 }
 
@@ -189,7 +198,9 @@ void add_serve(CLI::App& app, int& exit_code) {
       "Every option is also a line of the configuration file and an environment variable\n"
       "(--max-streams is TUTTI_ENGINE_MAX_STREAMS); --print-config shows them all. A flag wins over the\n"
       "environment, the environment over the file.\n"
-      "SIGTERM or SIGINT lets open streams finish (--grace-s); a second one stops at once.");
+      "SIGTERM or SIGINT refuses new streams and lets open ones go on for --grace-s, when they get their "
+      "last\n"
+      "finals; a second one stops at once.");
   command->add_option("--config", options->config_file, "Configuration file (TOML)")->type_name("FILE");
   command->add_flag("--print-config", options->print_config, "Write the configuration as a file, and exit");
   command->add_flag("--check", options->check, "Say what would run, or what is wrong with it, and exit");

@@ -196,15 +196,18 @@ PoolPlan plan_memory(const DevicePlan& plan, const std::shared_ptr<const Conform
 }
 
 std::vector<OwnerSetup> plan_owners(const DevicePlan& plan, const std::shared_ptr<const ConformerCtc>& model,
-                                    const EngineConfig& config, const std::shared_ptr<Metrics>& metrics) {
+                                    const ServerConfig& config, const EngineConfig& engine,
+                                    const std::shared_ptr<Metrics>& metrics) {
   std::vector<OwnerSetup> owners;
   for (const Device& device : plan.devices) {
     const bool pinned = device.kind == Device::Kind::cpu && plan.threads.pin_owners;
     owners.push_back(
         {.device = to_string(device),
          .make_engine = [model, device,
-                         config] { return std::make_unique<Engine>(model, open_device(device), config); },
+                         engine] { return std::make_unique<Engine>(model, open_device(device), engine); },
          .core = pinned ? std::optional(plan.cores[owners.size()]) : std::nullopt,
+         .snapshots = std::chrono::milliseconds(config.snapshot_ms),
+         .latency_target = std::chrono::milliseconds(config.latency_target_ms),
          .metrics = metrics});
   }
   return owners;

@@ -56,7 +56,7 @@ struct LoadedModel {
 
 [[nodiscard]] std::vector<OwnerSetup> plan_owners(const DevicePlan& plan,
                                                   const std::shared_ptr<const ConformerCtc>& model,
-                                                  const EngineConfig& config,
+                                                  const ServerConfig& config, const EngineConfig& engine,
                                                   const std::shared_ptr<Metrics>& metrics);
 
 // Each in words, one line.

@@ -27,7 +27,12 @@ struct ServerConfig {
   int max_stream_s = 43200;               ///< a session that is open for so long ends; 0 = never
   int idle_timeout_s = 60;                ///< without audio or keepalive
   int max_queued_events = 256;         ///< results waiting for a slow reader; partials are superseded first
-  int grace_s = 10;                    ///< how long SIGTERM waits for running streams
+  int grace_s = 10;                    ///< how long SIGTERM lets running streams go on
+  int max_wait_ms = 0;                 ///< of a stream for a place; 0 = refused at once
+  int max_waiting = 100;               ///< streams that wait
+  int latency_target_ms = 500;         ///< of the 99th percentile of chunks; 0 = whatever it is
+  int owner_timeout_s = 5;             ///< an owner that does not answer is lost
+  int snapshot_ms = 5000;              ///< of audio between two snapshots of a stream; 0 = none
   int max_subscribers = 1024;          ///< readers of sessions that are not their clients
   int max_uploads = 4;                 ///< files being received or transcribed at a time
   int max_upload_bytes = 64 << 20;     ///< of a request's body

@@ -306,12 +306,16 @@ class HttpSession final : public Connection, public std::enable_shared_from_this
 
   void upgrade(const proto::DialectEntry& dialect, Visit visit) {
     if (buffer_.size() > 0) return refuse_early_data();
+    if (const auto refusal = hub_.status.refusal()) {
+      ++hub_.stats.refused_sessions;
+      return write(try_again_later(error_reply(503, refusal->code, refusal->message)), may_keep_alive());
+    }
     auto slot = SessionSlot::take(hub_.stats, hub_.options.max_sessions);
     if (!slot) {
       ++hub_.stats.refused_sessions;
-      auto reply = error_reply(503, "full", "the server has all the sessions it allows; try again later");
-      reply.headers = {{"Retry-After", "5"}};
-      return write(std::move(reply), parser_->keep_alive());
+      return write(try_again_later(error_reply(503, "full",
+                                               "the server has all the sessions it allows; try again later")),
+                   parser_->keep_alive());
     }
     const proto::Handshake handshake = handshake_of(parser_->get(), target());
     auto acceptance = dialect.accept(handshake);
@@ -380,8 +384,7 @@ class HttpSession final : public Connection, public std::enable_shared_from_this
     if (error.code == "nothing_new") return write({204, {}, {}, {}}, may_keep_alive());
     const bool is_full = error.code == "too_many_subscribers";
     auto reply = error_reply(is_full ? 503 : 404, error.code, error.message);
-    if (is_full) reply.headers = {{"Retry-After", "5"}};
-    write(std::move(reply), may_keep_alive());
+    write(is_full ? try_again_later(std::move(reply)) : std::move(reply), may_keep_alive());
   }
 
   void serve_websocket(std::unique_ptr<SubscriptionPlace> place) {

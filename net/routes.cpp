@@ -18,7 +18,7 @@ HttpReply plain(unsigned status, std::string body) {
 HttpReply health(const StatusPort&) { return plain(200, "ok\n"); }
 
 HttpReply readiness(const StatusPort& status) {
-  return status.ready() ? plain(200, "ready\n") : plain(503, "not ready\n");
+  return status.ready() ? plain(200, "ready\n") : try_again_later(plain(503, "not ready\n"));
 }
 
 HttpReply metrics(const StatusPort& status) {
@@ -102,6 +102,11 @@ std::optional<Right> right_for(std::string_view path) {
 HttpReply error_reply(unsigned status, std::string code, std::string message) {
   const proto::ErrorEvent event{{std::move(code), std::move(message)}, true};
   return {status, "application/json", proto::write_event(event, proto::OutputFormat::json) + "\n", {}};
+}
+
+HttpReply try_again_later(HttpReply reply) {
+  reply.headers.emplace_back("Retry-After", "5");
+  return reply;
 }
 
 HttpReply api_error_reply(const proto::ApiError& error) {

@@ -44,6 +44,9 @@ struct Target {
 /// A JSON error in the shape of the native dialect's error event.
 [[nodiscard]] HttpReply error_reply(unsigned status, std::string code, std::string message);
 
+/// The reply with the time after which it is worth while to ask again.
+[[nodiscard]] HttpReply try_again_later(HttpReply reply);
+
 /// The answer to a method other than GET and HEAD where only these are served.
 [[nodiscard]] HttpReply method_not_allowed(std::string message);
 

@@ -68,8 +68,6 @@ void NetServer::use_credentials(Credentials credentials) {
 
 void NetServer::use_admin(AdminPort& admin) { impl_->hub->admin = &admin; }
 
-void NetServer::stop_accepting() { impl_->hub->stop_accepting(); }
-
 // Every operation of a connection ends once its socket is closed, so run() returns without being stopped and
 // no handler is left behind that would keep a connection alive.
 void NetServer::stop() {

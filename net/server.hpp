@@ -73,14 +73,14 @@ void check_listener(const NetOptions& options);
 /// One strand a connection, no locks. Everything a client can make grow has a cap: connections, header,
 /// message, queued events, time. Calls of the public functions come from one thread; ports are called from
 /// the io threads.
-class NetServer final : public ListenerPort {
+class NetServer final {
  public:
   /// Binds, and listens from start() on. Throws SetupError as check_listener, and when a port is taken.
   /// The ports outlive the server.
   NetServer(const NetOptions& options, GatewayPort& gateway, const StatusPort& status, UploadPort& uploads,
             SubscriptionPort& subscriptions);
   /// Calls stop().
-  ~NetServer() override;
+  ~NetServer();
   NetServer(const NetServer&) = delete;
   NetServer& operator=(const NetServer&) = delete;
 
@@ -98,8 +98,6 @@ class NetServer final : public ListenerPort {
   /// Who does what is asked for at the admin port, before start(). Outlives the server. Without one such
   /// requests are answered 404.
   void use_admin(AdminPort& admin);
-  /// From any thread.
-  void stop_accepting() override;
   /// Closes every connection (code 1001) and waits for the io threads, at most about one close_timeout.
   /// A SessionSink that outlives this is inert.
   void stop();

@@ -22,7 +22,7 @@ struct NetStats {
   std::atomic<int64_t> failed_handshakes{0};   ///< of TLS, plain HTTP on a TLS port among them
   std::atomic<int64_t> tls_on_plain_port{0};
   std::atomic<int64_t> sessions{0};
-  std::atomic<int64_t> refused_sessions{0};  ///< over max_sessions
+  std::atomic<int64_t> refused_sessions{0};  ///< over max_sessions, or for want of a place
   std::atomic<int64_t> audio_bytes{0};
   std::atomic<int64_t> text_messages{0};
   std::atomic<int64_t> events_sent{0};

@@ -56,6 +56,7 @@ class UploadExchange final : public UploadSink, public std::enable_shared_from_t
 
   void start() {
     if (too_large()) return refuse(too_large_reply());
+    if (const auto refusal = hub_.status.refusal()) return refuse(no_stream_reply(*refusal));
     place_ = hub_.uploads.take_place();
     if (!place_) return refuse(no_place_reply());
     parser_.body_limit(hub_.options.max_upload_bytes);
@@ -123,14 +124,17 @@ class UploadExchange final : public UploadSink, public std::enable_shared_from_t
   }
 
   [[nodiscard]] static HttpReply no_place_reply() {
-    auto reply =
+    return try_again_later(
         api_error_reply({.status = 429,
                          .code = "too_many_uploads",
                          .message = "all the files this server takes at a time are being transcribed; try "
                                     "again later",
-                         .param = {}});
-    reply.headers = {{"Retry-After", "5"}};
-    return reply;
+                         .param = {}}));
+  }
+
+  [[nodiscard]] static HttpReply no_stream_reply(const Error& error) {
+    return try_again_later(
+        api_error_reply({.status = 503, .code = error.code, .message = error.message, .param = {}}));
   }
 
   [[nodiscard]] bool expects_continue() const {

@@ -20,7 +20,9 @@ std::string_view trimmed(std::string_view text) {
 }  // namespace
 
 CloseReason close_reason(std::string_view error_code) {
-  if (error_code == "full" || error_code == "no_device") return CloseReason::try_again_later;
+  if (error_code == "full" || error_code == "overloaded" || error_code == "no_device") {
+    return CloseReason::try_again_later;
+  }
   if (error_code == "draining" || error_code == "stopped") return CloseReason::going_away;
   if (error_code == "recognition_failed" || error_code == "owner_lost") return CloseReason::internal;
   if (error_code == "message_too_long") return CloseReason::too_big;

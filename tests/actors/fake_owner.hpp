@@ -4,6 +4,7 @@
 #include <caf/send.hpp>
 #include <caf/typed_event_based_actor.hpp>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "actors/interfaces.hpp"
@@ -25,6 +26,12 @@ struct OwnerLog {
   std::vector<int64_t> reset_at;      // and each reset
   int finished = 0;
   std::vector<StreamKey> released;
+  std::vector<StreamStart> restored;
+  bool overloaded = false;
+  /// Answers nobody, but keeps whom it owes an answer; a tick_atom pays for the pings.
+  bool hung = false;
+  std::vector<caf::typed_response_promise<bool>> pings;
+  std::vector<caf::typed_response_promise<Admission>> admissions;
 };
 
 inline RecognizerInfo fake_info(int max_streams) {
@@ -33,6 +40,7 @@ inline RecognizerInfo fake_info(int max_streams) {
           .chunk_ms = 640,
           .samples_per_frame = 640,
           .max_streams = max_streams,
+          .snapshot_samples = 80000,
           .max_buffered_ms = 20000};
 }
 
@@ -40,12 +48,18 @@ inline RecognizerInfo fake_info(int max_streams) {
 inline GpuOwner::behavior_type fake_owner(GpuOwner::pointer self, std::shared_ptr<OwnerLog> log) {
   return {
       [log](start_atom) -> Started { return fake_info(log->max_streams); },
-      [self, log](admit_atom, const StreamOptions& options, const StreamActor& stream) -> Admission {
-        if (log->admitted == log->max_streams) return fail("full", "no slot is free");
+      [self, log](admit_atom, const StreamOptions& options,
+                  const StreamActor& stream) -> caf::result<Admission> {
+        if (log->hung) {
+          log->admissions.push_back(self->make_response_promise<Admission>());
+          return log->admissions.back();
+        }
+        if (log->admitted == log->max_streams) return Admission(fail("full", "no slot is free"));
         const StreamKey key{log->admitted++, 1};
         log->streams.push_back(stream);
         log->options.push_back(options);
-        return std::make_shared<StreamContext>(GpuOwner{self}, key, options, fake_info(log->max_streams));
+        return Admission(
+            std::make_shared<StreamContext>(GpuOwner{self}, key, options, fake_info(log->max_streams)));
       },
       [log](feed_atom, StreamKey, const AudioSamples& audio) {
         const auto& items = audio.samples->items;
@@ -60,8 +74,16 @@ inline GpuOwner::behavior_type fake_owner(GpuOwner::pointer self, std::shared_pt
       [log](finish_atom, const SegmentCommand&) { ++log->finished; },
       [log](reset_atom, StreamKey) { log->reset_at.push_back(static_cast<int64_t>(log->samples.size())); },
       [](wake_atom) {},
+      [log](restore_atom, const StreamStart& start) { log->restored.push_back(start); },
+      [self, log](ping_atom) -> caf::result<bool> {
+        if (!log->hung) return log->overloaded;
+        log->pings.push_back(self->make_response_promise<bool>());
+        return log->pings.back();
+      },
       [log](release_atom, StreamKey key) { log->released.push_back(key); },
-      [](tick_atom) {},
+      [log](tick_atom) {
+        for (auto& ping : std::exchange(log->pings, {})) ping.deliver(log->overloaded);
+      },
   };
 }
 

@@ -31,6 +31,7 @@ StreamActor::behavior_type listener(std::shared_ptr<Heard> heard) {
         const auto& updates = message.updates->items;
         heard->insert(heard->end(), updates.begin(), updates.end());
       },
+      [](lost_atom, const caf::actor_addr&) {},
       [](idle_atom) {},
       [](drain_atom) {},
       [](stop_atom) {},
@@ -100,7 +101,7 @@ TEST_F(GpuOwnerTest, RunsWhatIsReadyAsOneTick) {
   const std::vector<float> chunk(audio.begin(), audio.begin() + 11000);  // a window is 10960 samples
   std::vector<StreamContext> leases;
   for (int i = 0; i < 3; ++i) leases.push_back(admit());
-  for (const StreamContext& lease : leases) lease.feed(chunk, Clock::now());
+  for (const StreamContext& lease : leases) lease.feed({make_buffer(chunk), Clock::now()});
   system.run();
   EXPECT_THAT(metrics->text(), HasSubstr("tutti_ticks_total 1\n"));
   EXPECT_THAT(metrics->text(), HasSubstr("tutti_batch_size_sum 3\n"));
@@ -110,7 +111,7 @@ TEST_F(GpuOwnerTest, RunsWhatIsReadyAsOneTick) {
 TEST_F(GpuOwnerTest, TellsEachStreamItsOwnUpdates) {
   start([] { return make_engine(); });
   const StreamContext lease = admit();
-  lease.feed(clip("libri-02.flac"), Clock::now());
+  lease.feed({make_buffer(clip("libri-02.flac")), Clock::now()});
   lease.finish(Clock::now());
   system.run();
   ASSERT_FALSE(heard->empty());
@@ -124,7 +125,7 @@ TEST_F(GpuOwnerTest, ComesBackToAnUploadAfterEachRestBesideALiveStream) {
   start([] { return make_engine(); });
   const StreamContext live = admit();
   const StreamContext upload = admit({.stream_class = StreamClass::background});
-  upload.feed(clip("libri-02.flac"), Clock::now());
+  upload.feed({make_buffer(clip("libri-02.flac")), Clock::now()});
   upload.finish(Clock::now());
   const auto is_done = [this] { return !heard->empty() && heard->back().kind == Update::Kind::done; };
   for (int i = 0; i < 1'000'000 && !is_done(); ++i) system.advance(std::chrono::seconds(1));
@@ -150,7 +151,7 @@ TEST_F(GpuOwnerTest, IgnoresAndCountsWhatAStaleLeaseSends) {
   caf::anon_send(owner, feed_atom_v, stale, AudioSamples{make_buffer(audio), Clock::now()});
   caf::anon_send(owner, finish_atom_v, SegmentCommand{stale, Clock::now()});
   caf::anon_send(owner, release_atom_v, stale);
-  lease.feed(audio, Clock::now());
+  lease.feed({make_buffer(audio), Clock::now()});
   lease.finish(Clock::now());
   system.run();
   EXPECT_EQ(heard->back().audio_samples, static_cast<int64_t>(audio.size()));
@@ -160,7 +161,7 @@ TEST_F(GpuOwnerTest, IgnoresAndCountsWhatAStaleLeaseSends) {
 TEST_F(GpuOwnerTest, EndsAStreamThatIsFedMoreThanItsBuffer) {
   start([] { return make_engine(); });
   const StreamContext lease = admit();
-  lease.feed(std::vector<float>(21 * 16000), Clock::now());
+  lease.feed({make_buffer(std::vector<float>(21 * 16000)), Clock::now()});
   system.run();
   ASSERT_EQ(heard->size(), 1U);
   EXPECT_EQ(heard->back().kind, Update::Kind::error);

@@ -37,9 +37,13 @@ class ActorTest : public testing::Test {
       logs.push_back(std::make_shared<OwnerLog>());
       logs.back()->max_streams = streams;
       owners.push_back(system->spawn(fake_owner, logs.back()));
-      placed.push_back({.actor = owners.back(), .max_streams = streams});
+      placed.push_back({.actor = owners.back(), .max_streams = streams, .replace = {}});
+      if (replaces) placed.back().replace = [this, streams] { return replacement(streams); };
     }
-    placement = system->spawn(placement_actor, placed, [this] { last_owner_lost = true; });
+    status->set_listening();
+    placement =
+        system->spawn(placement_actor,
+                      PlacementSetup{.owners = placed, .rules = rules, .status = status, .metrics = metrics});
     gateway = system->spawn(
         gateway_actor,
         GatewaySetup{.placement = placement, .status = status, .grace = std::chrono::seconds(10)});
@@ -55,7 +59,23 @@ class ActorTest : public testing::Test {
     caf::anon_send_exit(placement, caf::exit_reason::user_shutdown);
     for (const GpuOwner& owner : owners) caf::anon_send_exit(owner, caf::exit_reason::user_shutdown);
     system.run();
-    for (const auto& log : logs) log->streams.clear();
+    for (const auto& log : logs) {
+      log->streams.clear();
+      log->pings.clear();
+      log->admissions.clear();
+    }
+  }
+
+  GpuOwner replacement(int max_streams) {
+    logs.push_back(std::make_shared<OwnerLog>());
+    logs.back()->max_streams = max_streams;
+    owners.push_back(system->spawn(fake_owner, logs.back()));
+    return owners.back();
+  }
+
+  void kill(size_t owner) {
+    caf::anon_send_exit(owners[owner], caf::exit_reason::kill);
+    system.run();
   }
 
   Session open(const std::string& query = "") {
@@ -70,7 +90,8 @@ class ActorTest : public testing::Test {
 
   std::shared_ptr<Metrics> metrics = std::make_shared<Metrics>();
   std::shared_ptr<ServerStatus> status = std::make_shared<ServerStatus>(*metrics);
-  bool last_owner_lost = false;
+  PlacementRules rules;
+  bool replaces = false;  // owners that died
   TestSystem system;
   std::vector<std::shared_ptr<OwnerLog>> logs;
   std::vector<GpuOwner> owners;

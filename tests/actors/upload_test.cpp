@@ -280,6 +280,7 @@ TEST_F(UploadTest, EndsWithTheGracePeriod) {
   caf::anon_send(gateway, drain_atom_v);
   system.run();
   system.advance(std::chrono::seconds(11));
+  system.advance(last_finals);
   EXPECT_EQ(one.reply->head.status, 503U);
   EXPECT_THAT(one.reply->body, HasSubstr(R"("code":"stopped")"));
 }
@@ -291,6 +292,27 @@ TEST_F(UploadTest, SaysThatItsOwnerIsLost) {
   system.run();
   EXPECT_EQ(one.reply->head.status, 503U);
   EXPECT_THAT(one.reply->body, HasSubstr(R"("code":"owner_lost")"));
+}
+
+TEST_F(UploadTest, GoesOnWithAnotherOwnerWhenItsOwnDies) {
+  replaces = true;
+  start_uploads();
+  const Upload request = upload(wav(16000), "", "audio/wav");
+  ASSERT_EQ(logs[0]->samples.size(), 16000U);
+  kill(0);
+  system.advance(std::chrono::seconds(1));
+  ASSERT_EQ(logs.size(), 2U);
+  EXPECT_EQ(logs[1]->samples.size(), 16000U);
+  EXPECT_EQ(request.reply->begins, 0);
+  Update end;
+  end.kind = Update::Kind::done;
+  end.audio_samples = 16000;
+  const std::vector<Update> updates{final_update("HELLO", 0, 16000), end};
+  caf::anon_send(logs[1]->streams[0], update_atom_v,
+                 StreamUpdates{make_buffer(updates), logs[1]->options[0].tag});
+  system.run();
+  EXPECT_EQ(request.reply->head.status, 200U);
+  EXPECT_THAT(request.reply->body, HasSubstr("HELLO"));
 }
 
 }  // namespace

@@ -185,7 +185,7 @@ class SubscriberTest(AsyncTest):
         self.assertEqual([event["type"] for event in kept[0]], ["final", "done"])
 
     async def test_a_server_that_drains_tells_subscribers_what_there_was(self):
-        server = Server()
+        server = Server("--grace-s", "1")
         async with server.connect_to("/twilio") as ws:
             call = Call(ws, "MZ9")
             await call.start()

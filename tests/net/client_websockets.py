@@ -325,20 +325,94 @@ class ClientTest(AsyncTest):
 
 
 class DrainTest(AsyncTest):
-    def setUp(self):
-        self.server = Server()
+    """SIGTERM."""
 
-    async def test_a_server_told_to_stop_lets_an_open_stream_finish(self):
+    async def refused(self, server):
+        with self.assertRaises(websockets.InvalidStatusCode) as refusal:
+            await server.connect()
+        self.assertEqual(refusal.exception.status_code, 503)
+        self.assertEqual(refusal.exception.headers["Retry-After"], "5")
+
+    async def test_new_streams_are_refused_and_open_ones_go_on_to_their_own_end(self):
+        server = Server("--grace-s", "60")
         audio = decode(SPEECH / "ocean-27.flac")
-        async with self.server.connect() as ws:
+        expected, _ = await recognize(server, audio)
+        async with server.connect() as ws:
+            await next_event(ws, "ready")
+            receiver = asyncio.create_task(receive(ws))
+            await send_audio(ws, audio[: len(audio) // 2 // FRAME_BYTES * FRAME_BYTES])
+            server.terminate()
+            while server.get("/readyz")[0] != 503:
+                await asyncio.sleep(0.01)
+            await self.refused(server)
+            self.assertEqual(server.get("/healthz")[0], 200)
+            await send_audio(ws, audio[len(audio) // 2 // FRAME_BYTES * FRAME_BYTES :])
+            await send_text(ws, "eof")
+            events = await receiver
+        self.assertEqual(finals(events), finals(expected))
+        self.assertEqual(events[-1]["type"], "done")
+        self.assertEqual(ws.close_code, 1000)
+        server.expect_exit()
+
+    async def test_the_end_of_the_grace_period_brings_the_finals_of_open_streams(self):
+        server = Server("--grace-s", "1")
+        audio = decode(SPEECH / "ocean-27.flac")
+        expected, _ = await recognize(server, audio)
+        async with server.connect() as ws:
             await next_event(ws, "ready")
             await send_audio(ws, audio)
-            self.server.terminate()
+            server.terminate()
             events = await receive(ws)
+        self.assertEqual(transcript(events), transcript(expected))
         self.assertEqual(events[-1]["type"], "done")
-        self.assertTrue(finals(events))
+        self.assertEqual((ws.close_code, ws.close_reason), (1001, "the server is shutting down"))
+        server.expect_exit()
+
+    async def test_a_second_signal_ends_open_streams_at_once(self):
+        server = Server("--grace-s", "600")
+        async with server.connect() as ws:
+            await next_event(ws, "ready")
+            server.terminate()
+            while server.get("/readyz")[0] != 503:
+                await asyncio.sleep(0.01)
+            server.terminate()
+            events = await receive(ws)
+        self.assertEqual(events[-1]["code"], "stopped")
         self.assertEqual(ws.close_code, 1001)
-        self.server.expect_exit()
+        server.expect_exit()
+
+
+class AdmissionTest(AsyncTest):
+    """More streams than there are places."""
+
+    async def test_one_more_than_there_are_places_for_is_refused_until_one_is_free(self):
+        server = Server("--owners", "1", "--max-streams", "1")
+        async with server.connect() as ws:
+            await next_event(ws, "ready")
+            with self.assertRaises(websockets.InvalidStatusCode) as refusal:
+                await server.connect()
+            self.assertEqual(refusal.exception.status_code, 503)
+            self.assertEqual(refusal.exception.headers["Retry-After"], "5")
+            self.assertEqual(server.metric('tutti_refusals_total{reason="full"}'), 1)
+        code = None
+        while code is None:
+            try:
+                _, code = await recognize(server, decode(SPEECH / "ocean-27.flac"))
+            except websockets.InvalidStatusCode as refusal:
+                self.assertEqual(refusal.status_code, 503)  # its place is not free yet
+        self.assertEqual(code, 1000)
+        server.terminate()
+        server.expect_exit()
+
+    async def test_streams_that_may_wait_are_served_one_after_the_other(self):
+        server = Server("--owners", "1", "--max-streams", "1", "--max-wait-ms", "60000")
+        audio = decode(SPEECH / "ocean-27.flac")
+        results = await asyncio.gather(*(recognize(server, audio) for _ in range(5)))
+        for events, code in results:
+            self.assertEqual(code, 1000)
+            self.assertEqual(finals(events), finals(results[0][0]))
+        server.terminate()
+        server.expect_exit()
 
 
 if __name__ == "__main__":

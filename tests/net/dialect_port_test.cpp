@@ -70,7 +70,7 @@ TEST(DialectPort, ServesEverythingElseToo) {
 TEST(DialectPort, IsClosedWithTheMainOne) {
   TestServer test(with_port_for(text_audio));
   const std::string address = test.server.listeners()[1].address;
-  test.server.stop_accepting();
+  test.server.stop();
   EXPECT_TRUE(eventually([&] {
     try {
       return TestClient(address).at_end();

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <future>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -103,10 +104,15 @@ class FakeGateway final : public GatewayPort {
 class FakeStatus final : public StatusPort {
  public:
   [[nodiscard]] bool ready() const override { return is_ready; }
+  [[nodiscard]] std::optional<Error> refusal() const override {
+    if (!refuses) return std::nullopt;
+    return Error{"full", "no stream is free"};
+  }
   [[nodiscard]] std::string metrics() const override { return "tutti_up 1\n"; }
   [[nodiscard]] ModelInfo model() const override { return {.name = "fake", .loaded_at = 1700000000}; }
 
   std::atomic<bool> is_ready{true};
+  std::atomic<bool> refuses{false};
 };
 
 /// What a test sees of one upload, from its own thread.

@@ -108,21 +108,24 @@ TEST(NetServer, ServesManySessionsOnSeveralThreads) {
   }
 }
 
-TEST(NetServer, StopsAcceptingWhileSessionsGoOn) {
+TEST(NetServer, RefusesStreamsThatWouldGetNoPlaceBeforeTheyAreOpened) {
   TestServer test;
-  TestClient client(test.server.address());
-  ASSERT_EQ(client.upgrade("/v1/stream").status, 101);
-  test.server.stop_accepting();
-  EXPECT_TRUE(eventually([&] {
-    try {
-      TestClient late(test.server.address());
-      return false;
-    } catch (const std::runtime_error&) {
-      return true;
-    }
-  }));
-  client.send_frame(TestClient::text, "still here");
-  EXPECT_EQ(client.read_message().value().payload, "echo still here");
+  TestClient open(test.server.address());
+  ASSERT_EQ(open.upgrade("/v1/stream").status, 101);
+  test.status.refuses = true;
+  for (const char* path : {"/v1/stream", "/vosk", "/v1/listen"}) {
+    const auto response = TestClient(test.server.address()).upgrade(path);
+    EXPECT_EQ(response.status, 503) << path;
+    EXPECT_EQ(response.headers.at("retry-after"), "5");
+    EXPECT_THAT(response.body, HasSubstr("\"code\":\"full\""));
+  }
+  TestClient upload(test.server.address());
+  EXPECT_EQ(upload.request("POST", "/v1/audio/transcriptions").status, 503);
+  EXPECT_EQ(test.server.stats().refused_sessions, 3);
+  open.send_frame(TestClient::text, "still here");
+  EXPECT_EQ(open.read_message().value().payload, "echo still here");
+  test.status.refuses = false;
+  EXPECT_EQ(TestClient(test.server.address()).upgrade("/v1/stream").status, 101);
 }
 
 TEST(NetServer, ClosesEverythingWhenItStops) {

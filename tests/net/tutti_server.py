@@ -21,7 +21,8 @@ class Server:
     """`tutti serve`, on a free port unless `bind` has one."""
 
     def __init__(self, *options, bind="127.0.0.1:0"):
-        self.start([PROGRAM, "serve", "--bind", bind, "--model", MODEL, *options])
+        # Tests send faster than anybody speaks, on machines that do other things too.
+        self.start([PROGRAM, "serve", "--bind", bind, "--model", MODEL, "--latency-target-ms", "0", *options])
 
     def start(self, command):
         self.log = tempfile.TemporaryFile(mode="w+")
@@ -54,7 +55,7 @@ class Server:
             connection.close()
 
     def metric(self, name):
-        found = re.search(rf"^{name} (\S+)$", self.get("/metrics")[1], re.MULTILINE)
+        found = re.search(rf"^{re.escape(name)} (\S+)$", self.get("/metrics")[1], re.MULTILINE)
         assert found, f"/metrics has no {name}"
         return float(found[1])
 
