@@ -20,7 +20,7 @@ class FaultyOps final : public ForwardingOps {
   FaultyOps(std::unique_ptr<Ops> ops, std::shared_ptr<FaultPlan> plan)
       : ForwardingOps(std::move(ops)), plan_(std::move(plan)) {}
 
-  void fbank(const FbankTables& tables, std::span<const FbankJob> jobs) override {
+  void fbank(const PackedFbank& tables, std::span<const FbankJob> jobs) override {
     if (plan_->ticks_left.fetch_sub(1) == 0) {
       if (!plan_->hangs) throw std::runtime_error("the device of this test has failed");
       plan_->released.wait(false);
