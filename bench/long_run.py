@@ -16,6 +16,8 @@ import resource
 import sys
 import time
 
+import websockets
+
 from live_server import BYTES_PER_SECOND, LiveServer
 from tutti_server import SPEECH, decode
 from client_websockets import finals, load_clips, next_event, receive, recognize, send_text, transcript
@@ -94,9 +96,12 @@ async def idle(options):
         check(server.metric("tutti_open_streams") == options.streams, "streams are missing")
         full = server.rss_mib()
         print(f"{options.streams} streams opened in {took:.1f} s; RSS {empty:.1f} MiB empty, {full:.1f} with them")
-        async with server.connect() as one_more:
-            error = await next_event(one_more, "error")
-            print(f"one more is refused: {error['code']}")
+        try:
+            async with server.connect():
+                check(False, "one more got a place")
+        except websockets.InvalidStatusCode as refused:
+            check(refused.status_code == 503, f"one more was answered {refused.status_code}")
+            print("one more is refused with 503")
         _, audio, text = load_clips()[0]
         start = time.monotonic()
         speaker = streams[len(streams) // 2]

@@ -132,10 +132,11 @@ class EngineBenchTest(unittest.TestCase):
         report = json.loads(done.stdout)
         self.assertEqual(
             list(report),
-            ["streams_per_core", "ms_per_stream_chunk", "gemm_ratio", "gemm_gflops", "features_ms", "decode_ms",
+            ["cpu_level", "streams_per_core", "ms_per_stream_chunk", "gemm_ratio", "gemm_gflops", "features_ms", "decode_ms",
              "max_logprob_diff", "rss_mb", "tick_ms_p50", "tick_ms_p99"],
         )
         self.assertLess(report["max_logprob_diff"], 1e-4)
+        self.assertIn(report.pop("cpu_level"), ("portable", "avx2", "avx512", "avx512_vnni", "neon"))
         self.assertTrue(all(value >= 0 for value in report.values()))
         self.assertGreater(report["gemm_ratio"], 0)
 
