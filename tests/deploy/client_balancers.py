@@ -103,6 +103,11 @@ class BalancerTests:
         self.restart(name)
         self.balancer.put_back(name)
 
+    def restart_by_signal(self, name):
+        """An instance that is told to stop finishes its streams, and is offered no more."""
+        self.restart(name)
+        self.balancer.wait_for(name)
+
     def restart(self, name):
         instance = self.instances[name]
         instance.terminate()
@@ -129,6 +134,9 @@ class BalancerTests:
 
     async def test_instances_taken_out_and_started_anew_one_by_one_lose_no_stream(self):
         await self.roll(self.restart_by_hand)
+
+    async def test_instances_told_to_stop_one_by_one_lose_no_stream(self):
+        await self.roll(self.restart_by_signal)
 
     async def test_who_is_refused_by_one_instance_is_served_by_another(self):
         instance = self.instances[INSTANCES[0]]
