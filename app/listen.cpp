@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <csignal>
 #include <cstdlib>
 #include <iostream>
 #include <utility>
@@ -13,7 +14,7 @@
 #include "app/commands.hpp"
 #include "app/connection_options.hpp"
 #include "app/pace.hpp"
-#include "app/stop_signals.hpp"
+#include "app/signal_watch.hpp"
 #include "app/transcript_view.hpp"
 #include "audio/resampler.hpp"
 #include "config/result.hpp"
@@ -159,10 +160,10 @@ int listen(const Options& options) {
                                              {"words", "false"}});
   });
   if (!url) throw SetupError(url.error().message);
-  block_stop_signals();
+  block_signals({SIGTERM, SIGINT});
   ClientLoop loop(options.connection.ca_file);
   Listening listening(loop, *url, options, *source);
-  const StopSignals signals([&](int count) {
+  const SignalWatch signals({SIGTERM, SIGINT}, [&](int count) {
     if (count > 1) return loop.stop();
     loop.post([&listening] { listening.finish(); });
   });

@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <exception>
 #include <memory>
@@ -20,7 +21,7 @@
 #include "app/net_metrics.hpp"
 #include "app/server_check.hpp"
 #include "app/server_plan.hpp"
-#include "app/stop_signals.hpp"
+#include "app/signal_watch.hpp"
 #include "config/config_loader.hpp"
 #include "config/options.hpp"
 #include "gpu/cpu/level.hpp"
@@ -90,7 +91,7 @@ class Administration final : public AdminPort {
 
 /// The order of the end: the gateway drains, then the sockets close, then the actors go.
 void serve(const ServerConfig& config) {
-  block_stop_signals();
+  block_signals({SIGTERM, SIGINT, SIGHUP});
   start_log(config.log_level);
   cpu::use_level(config.engine.cpu_level);
   const DevicePlan plan = plan_devices(config.engine);
@@ -138,7 +139,9 @@ void serve(const ServerConfig& config) {
     if (listener.root_dialect.empty()) continue;
     spdlog::info("listening on {} for the {} dialect at /", listener.address, listener.root_dialect);
   }
-  const StopSignals signals([&service](int count) { count == 1 ? service.drain() : service.stop(); });
+  const SignalWatch stops({SIGTERM, SIGINT},
+                          [&service](int count) { count == 1 ? service.drain() : service.stop(); });
+  const SignalWatch hangups({SIGHUP}, [&administration](int) { administration.reload([](const auto&) {}); });
   service.wait();
   server.stop();
   if (callback) callback->stop(std::chrono::seconds(config.callback_timeout_s));

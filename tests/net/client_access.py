@@ -8,6 +8,7 @@ import http.client
 import json
 import pathlib
 import shutil
+import signal
 import ssl
 import subprocess
 import tempfile
@@ -138,6 +139,7 @@ class AdminTest(AsyncTest):
         cls.folder = pathlib.Path(cls.temporary.name)
         cls.certificate, cls.certificate_key = make_certificate(cls.folder)
         cls.first_certificate = cls.certificate.read_text()
+        cls.first_key = cls.certificate_key.read_text()
         cls.keys = cls.folder / "keys.toml"
         line, cls.key = make_key("alice")
         admin_line, cls.admin_key = make_key("operator", "--allow", "admin")
@@ -195,6 +197,12 @@ class AdminTest(AsyncTest):
             status, done = await asyncio.to_thread(self.reload)
             self.assertEqual(status, 200, done)
             await self.until(lambda: self.shown_certificate() == certificate.read_text())
+
+            # As an administrator without an admin key would.
+            self.certificate.write_text(self.first_certificate)
+            self.certificate_key.write_text(self.first_key)
+            self.server.process.send_signal(signal.SIGHUP)
+            await self.until(lambda: self.shown_certificate() == self.first_certificate)
 
             await send_audio(ws, self.audio[half:])
             await send_text(ws, "eof")
