@@ -104,7 +104,9 @@ std::vector<Backend> bf16_backends() {
 
 std::vector<Backend> backends(Operations operations) {
   std::vector<Backend> all = all_serving_backends();
+#ifdef TUTTI_ONEDNN
   all.push_back(cpu_backend("CpuOnednn", cpu::GemmChoice::onednn));
+#endif
   return that_compute(std::move(all), operations);
 }
 
