@@ -5,8 +5,9 @@
 #              ones shortened
 # make fuzz    what reads messages and files, fed with what libFuzzer makes up: FUZZ_SECONDS=5 of it for each reader
 # make neon    the kernels and their tests cross-compiled for 64-bit ARM, run by QEMU
+# make avx512  the kernels' tests on an emulated CPU with AVX-512 and VNNI, for a machine without them
 # make nightly what has the time: the long tests under the sanitizers too, NIGHTLY_SECONDS=600 for each reader, and the
-#              tests of the kernels for ARM
+#              tests of the kernels of other CPUs
 # make soak    clients of all kinds at once against a server that has too few places: SOAK_SECONDS=1800
 # make long-runs  thousands of sessions, thousands of idle streams, hours of one stream, clips joined to one
 # make package  a Debian package of the program and the bundled model: build/release/tutti_*.deb
@@ -24,14 +25,18 @@ FUZZ_SECONDS ?= 5
 NIGHTLY_SECONDS ?= 600
 SOAK_SECONDS ?= 1800
 PURE := $(wildcard $(addprefix tests/,config audio gpu decode cache model engine proto fuzz))
+KERNEL_TESTS := gpu_conformance_test gpu_kernel_test
+# Without what any machine runs, and without the largest products and convolutions, which take an emulator an hour.
+AVX512_TESTS := --gtest_brief=1 '--gtest_filter=-*CudaOnHost*:*_portable:*_avx2:*/Cpu:*/CpuOnednn:*LinearConformance.Matches*:$\
+  *LinearRow*:*Subsampling*:Norms/*:Formats/*'
 NODE_TESTS := $(patsubst %/package-lock.json,%/node_modules,$(wildcard tests/*/package-lock.json))
 CTEST := ctest --output-on-failure -j$(JOBS)
 
 # Rebuilds are quick where ccache is installed; without it the variable is empty and ignored.
 export CMAKE_CXX_COMPILER_LAUNCHER := $(shell command -v ccache)
 
-.PHONY: run build test asan fuzz neon nightly soak long-runs package check configure
-.PHONY: install install-tests install-fuzz install-neon
+.PHONY: run build test asan fuzz neon avx512 nightly soak long-runs package check configure
+.PHONY: install install-tests install-fuzz install-neon install-avx512
 .NOTPARALLEL:
 
 run: install build
@@ -59,10 +64,15 @@ neon: install-neon
 	cmake --build $(NEON) -j$(JOBS)
 	$(CTEST) --test-dir $(NEON)
 
+avx512: install-avx512 configure
+	cmake --build $(BUILD) -j$(JOBS) --target $(KERNEL_TESTS)
+	set -e; for test in $(KERNEL_TESTS); do scripts/emulate-avx512.sh $(BUILD)/bin/$$test $(AVX512_TESTS); done
+
 nightly:
 	$(MAKE) asan TUTTI_LONG_TESTS=1
 	$(MAKE) fuzz FUZZ_SECONDS=$(NIGHTLY_SECONDS)
 	$(MAKE) neon
+	$(MAKE) avx512
 	$(MAKE) soak SOAK_SECONDS=180
 	$(MAKE) long-runs
 
@@ -91,8 +101,8 @@ install-tests:
 install-fuzz:
 	scripts/install-deps.sh --fuzz
 
-install-neon:
-	scripts/install-deps.sh --neon
+install-neon install-avx512:
+	scripts/install-deps.sh $(@:install-%=--%)
 
 configure:
 	cmake --preset release $(CMAKE_ARGS)

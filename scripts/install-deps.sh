@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the Debian 12 packages that building Tutti needs and that are not there yet; says nothing when all are.
-# With --tests also those that only the tests use, with --fuzz those of the fuzzer, and with --neon a cross compiler for ARM
-# with the libraries that the kernels use.
+# With --tests also those that only the tests use, with --fuzz those of the fuzzer, with --neon a cross compiler for ARM
+# with the libraries that the kernels use, and with --avx512 an emulator.
 set -euo pipefail
 
 packages=(
@@ -27,8 +27,9 @@ case "${1:-}" in
       packages+=("$library:arm64")
     done
     ;;
+  --avx512) packages+=(bochs bochsbios cpio isolinux syslinux-common xorriso) ;;
   *)
-    echo "usage: $0 [--tests | --fuzz | --neon]" >&2
+    echo "usage: $0 [--tests | --fuzz | --neon | --avx512]" >&2
     exit 2
     ;;
 esac
