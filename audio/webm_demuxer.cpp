@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstring>
 #include <deque>
 #include <optional>
@@ -40,9 +41,19 @@ constexpr std::array known = {Id::kEbml,          Id::kDocType,        Id::kSegm
                               Id::kTimecodeScale, Id::kTracks,         Id::kTrackEntry, Id::kCodecId,
                               Id::kTrackNumber,   Id::kCodecPrivate,   Id::kCluster,    Id::kTimecode,
                               Id::kBlock,         Id::kDiscardPadding, Id::kBlockGroup, Id::kSimpleBlock};
+// Which hold others.
+constexpr std::array masters = {Id::kEbml,       Id::kSegment, Id::kInfo,      Id::kTracks,
+                                Id::kTrackEntry, Id::kCluster, Id::kBlockGroup};
 // Which libwebm has whole before it tells of them.
 constexpr std::array values = {Id::kDocType,      Id::kTimecodeScale, Id::kCodecId,       Id::kTrackNumber,
                                Id::kCodecPrivate, Id::kTimecode,      Id::kDiscardPadding};
+
+// An element's name says by its first byte how long it is; one of 0 in the first four bits is none.
+constexpr size_t longest_name = 4;
+size_t name_length(std::byte first) {
+  const auto zeros = static_cast<size_t>(std::countl_zero(std::to_integer<uint8_t>(first)));
+  return zeros < longest_name ? zeros + 1 : 1;
+}
 
 bool is_one_of(std::span<const Id> ids, Id id) { return std::ranges::find(ids, id) != ids.end(); }
 
@@ -104,10 +115,16 @@ class WebmDemuxer::Parser final : private webm::Callback, private webm::Reader {
   Status refuse(std::string message) { return refuse(Error{"bad_audio", std::move(message)}); }
   [[nodiscard]] bool has_packet() const { return packets_.size() > (in_group_ ? 1U : 0U); }
 
+  void give(std::span<const std::byte> bytes);
+  [[nodiscard]] bool has_half_a_name() const;
+
   webm::WebmParser parser_;
   WebmTimeline timeline_;
-  std::span<const std::byte> input_;
-  uint64_t position_ = 0;  // of the input, in bytes
+  std::vector<std::byte> buffer_;     // what libwebm was given last
+  std::span<const std::byte> input_;  // what it has not read of it
+  uint64_t position_ = 0;             // of the input, in bytes
+  bool expects_name_ = true;          // next, from body_end_ on
+  uint64_t body_end_ = 0;
   std::optional<Error> failure_;
 
   std::optional<uint64_t> track_;   // the Opus track's number
@@ -127,12 +144,14 @@ Result<bool> WebmDemuxer::Parser::next(std::span<const std::byte>& bytes, Placed
     if (failure_) return tl::unexpected(*failure_);
     if (bytes.empty()) return false;
     const size_t given = std::min(bytes.size(), bytes_at_a_time);
-    input_ = bytes.first(given);
-    const Status status = parser_.Feed(this, this);
-    const bool is_stuck = input_.size() == given;
-    bytes = bytes.subspan(given - input_.size());
-    if (!failure_ && (status.is_parsing_error() || is_stuck)) {
-      refuse(fmt::format("{} in the WebM stream before byte {}", reason_of(status), position_));
+    give(bytes.first(given));
+    bytes = bytes.subspan(given);
+    while (!failure_ && !input_.empty() && !has_half_a_name()) {
+      const size_t left = input_.size();
+      const Status status = parser_.Feed(this, this);
+      if (!failure_ && (status.is_parsing_error() || input_.size() == left)) {
+        refuse(fmt::format("{} in the WebM stream before byte {}", reason_of(status), position_));
+      }
     }
   }
   packet = std::move(packets_.front());
@@ -140,7 +159,24 @@ Result<bool> WebmDemuxer::Parser::next(std::span<const std::byte>& bytes, Placed
   return true;
 }
 
+void WebmDemuxer::Parser::give(std::span<const std::byte> bytes) {
+  buffer_.erase(buffer_.begin(), buffer_.end() - static_cast<ptrdiff_t>(input_.size()));
+  buffer_.insert(buffer_.end(), bytes.begin(), bytes.end());
+  input_ = buffer_;
+}
+
+// libwebm ends the process (an assertion) when it is given a name in two parts and what it is in ends between
+// them. So it gets a name as a whole.
+bool WebmDemuxer::Parser::has_half_a_name() const {
+  return expects_name_ && position_ >= body_end_ && input_.size() < name_length(input_.front());
+}
+
 Status WebmDemuxer::Parser::Read(size_t count, uint8_t* buffer, uint64_t* read) {
+  if (!input_.empty() && has_half_a_name()) {
+    *read = 0;
+    return Status(Status::kWouldBlock);
+  }
+  if (!input_.empty() && position_ >= body_end_) expects_name_ = false;
   const size_t size = std::min(count, input_.size());
   if (size > 0) std::memcpy(buffer, input_.data(), size);
   return Skip(count, read);
@@ -156,6 +192,8 @@ Status WebmDemuxer::Parser::Skip(uint64_t count, uint64_t* skipped) {
 
 Status WebmDemuxer::Parser::OnElementBegin(const webm::ElementMetadata& element, webm::Action* action) {
   *action = is_one_of(known, element.id) ? webm::Action::kRead : webm::Action::kSkip;
+  expects_name_ = true;
+  body_end_ = element.position + element.header_size + (is_one_of(masters, element.id) ? 0 : element.size);
   if (element.id == Id::kCluster) cluster_blocks_ = 0;
   if (element.id == Id::kBlockGroup) in_group_ = true;
   if (element.id == Id::kContentEncodings) {

@@ -141,6 +141,20 @@ TEST(WebmDemuxer, RefusesWhatWouldNotFit) {
   EXPECT_THAT(error_of({head, element_head(0xa3, unknown_size), Bytes(100)}), HasSubstr("has no size"));
 }
 
+TEST(WebmDemuxer, RefusesANameThatGoesOnBehindWhatItIsInHoweverItIsCut) {
+  const Bytes begun = joined({text_element(0x4282, "webm"), bytes_of({0x42})});
+  const Bytes stream = joined({element(0x1a45dfa3, begun), Bytes(100, std::byte{0x86})});
+  for (size_t piece = 1; piece <= stream.size(); ++piece) {
+    WebmDemuxer demuxer;
+    std::vector<std::span<const std::byte>> pieces;
+    for (size_t at = 0; at < stream.size(); at += piece) {
+      pieces.push_back(std::span(stream).subspan(at, std::min(piece, stream.size() - at)));
+    }
+    EXPECT_THAT(demux(demuxer, pieces).error, HasSubstr("an element ends after that which it is in"))
+        << piece;
+  }
+}
+
 TEST(WebmDemuxer, RefusesAClusterWithoutAnEnd) {
   Bytes stream = joined({webm_head(), cluster_head(0)});
   const Bytes block = simple_block(tiny_packet, 0);
