@@ -6,6 +6,7 @@
 #include "gpu/cpu/level.hpp"
 #include "gpu/cuda/cuda_ops.hpp"
 #include "gpu/plugin.hpp"
+#include "tests/config/patience.hpp"
 #include "tests/gpu/conformance.hpp"
 #ifdef TUTTI_CUDA_HOST
 #include "tests/gpu/cuda_host/api.hpp"
@@ -31,7 +32,7 @@ void add_on_every_level(std::vector<Backend>& all, const Backend& backend) {
     all.push_back(backend);
     all.back().name += fmt::format("_{}", level);
     all.back().level = level;
-    all.back().slow |= level == "portable";
+    all.back().slow |= level == "portable" && is_in_a_hurry();
   }
 }
 
