@@ -313,7 +313,7 @@ class Soak:
             if ends:
                 writer.get_extra_info("socket").shutdown(socket.SHUT_WR)
             return await reader.read(65536)
-        except ConnectionError:
+        except OSError:
             return b""  # closed while it was still talking
         finally:
             writer.close()
