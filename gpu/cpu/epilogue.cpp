@@ -10,6 +10,25 @@
 #include "gpu/cpu/activation-inl.hpp"
 #include "gpu/cpu/simd-inl.hpp"
 
+#ifndef TUTTI_GPU_CPU_EPILOGUE_ONCE
+#define TUTTI_GPU_CPU_EPILOGUE_ONCE
+namespace tutti::cpu {
+
+/// Sums and where they go. All pointers are at the block's first row and column.
+struct EpilogueBlock {
+  const float* acc;
+  int64_t acc_stride;
+  float* y;
+  const float* residual;
+  int64_t y_stride;
+  const float* bias;
+  int64_t rows;
+  int columns;
+};
+
+}  // namespace tutti::cpu
+#endif
+
 HWY_BEFORE_NAMESPACE();
 namespace tutti::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
@@ -68,8 +87,17 @@ HWY_AFTER_NAMESPACE();
 namespace tutti::cpu {
 
 HWY_EXPORT(epilogue);
-void apply_epilogue(const EpilogueBlock& block, Activation activation, float scale) {
-  HWY_DYNAMIC_DISPATCH(epilogue)(block, activation, scale);
+void apply_epilogue(const FinishedSums& sums, const float* bias, int out_features, const GemmOutput& out) {
+  const int64_t at = sums.first_row * out_features + sums.first_column;
+  const EpilogueBlock block{.acc = sums.acc,
+                            .acc_stride = sums.acc_stride,
+                            .y = out.y + at,
+                            .residual = out.residual == nullptr ? nullptr : out.residual + at,
+                            .y_stride = out_features,
+                            .bias = bias + sums.first_column,
+                            .rows = sums.rows,
+                            .columns = sums.columns};
+  HWY_DYNAMIC_DISPATCH(epilogue)(block, out.activation, out.scale);
 }
 
 }  // namespace tutti::cpu

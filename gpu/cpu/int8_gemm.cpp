@@ -244,16 +244,13 @@ void multiply_rows(const CodePanels& panels, const GemmInput& x, int64_t first_r
                       .acc = scratch.accumulators.data() + c});
       weights += panel * panels.depth;
     }
-    const int64_t at = first_row * panels.out_features + n;
     apply_epilogue({.acc = scratch.accumulators.data(),
                     .acc_stride = finished_columns,
-                    .y = out.y + at,
-                    .residual = out.residual == nullptr ? nullptr : out.residual + at,
-                    .y_stride = panels.out_features,
-                    .bias = panels.bias + n,
+                    .first_row = first_row,
+                    .first_column = n,
                     .rows = rows,
                     .columns = columns},
-                   out.activation, out.scale);
+                   panels.bias, panels.out_features, out);
   }
 }
 

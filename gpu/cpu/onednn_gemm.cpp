@@ -129,16 +129,13 @@ void OnednnGemm::run(const GemmInput& x, int64_t rows, const GemmOutput& out, Ge
     const Rung& rung = found == rungs_.end() ? rungs_.back() : *found;
     const int count = static_cast<int>(std::min<int64_t>(rung.rows, rows - first));
     multiply(rung, input_rows(x, first, count, rung.rows, scratch.input.data()), scratch);
-    const int64_t at = first * out_features();
     apply_epilogue({.acc = scratch.accumulators.data(),
                     .acc_stride = out_features(),
-                    .y = out.y + at,
-                    .residual = out.residual == nullptr ? nullptr : out.residual + at,
-                    .y_stride = out_features(),
-                    .bias = bias_.data(),
+                    .first_row = first,
+                    .first_column = 0,
                     .rows = count,
                     .columns = out_features()},
-                   out.activation, out.scale);
+                   bias_.data(), out_features(), out);
     first += count;
   }
 }

@@ -6,7 +6,6 @@
 
 #include "actors/metrics.hpp"
 #include "actors/service.hpp"
-#include "gpu/cpu/cpu_ops.hpp"
 #include "tests/actors/service_client.hpp"
 #include "tests/engine/engine_fixture.hpp"
 #include "tests/engine/faulty_ops.hpp"
@@ -25,12 +24,7 @@ class FailoverTest : public testing::Test {
     ServiceOptions options;
     for (int i = 0; i < owners; ++i) {
       options.owners.push_back({.device = "test",
-                                .make_engine =
-                                    [plan] {
-                                      return std::make_unique<Engine>(
-                                          bundled_model(), std::make_unique<FaultyOps>(make_cpu_ops(), plan),
-                                          greedy_config());
-                                    },
+                                .make_engine = [plan] { return make_faulty_engine(plan); },
                                 .core = {},
                                 .snapshots = std::chrono::milliseconds(1500),
                                 .metrics = metrics});

@@ -3,7 +3,9 @@
 #include <atomic>
 #include <stdexcept>
 
+#include "gpu/cpu/cpu_ops.hpp"
 #include "gpu/forwarding_ops.hpp"
+#include "tests/engine/engine_fixture.hpp"
 
 namespace tutti {
 
@@ -31,5 +33,11 @@ class FaultyOps final : public ForwardingOps {
  private:
   std::shared_ptr<FaultPlan> plan_;
 };
+
+/// An engine of the bundled model on such a device.
+inline std::unique_ptr<Engine> make_faulty_engine(const std::shared_ptr<FaultPlan>& plan) {
+  return std::make_unique<Engine>(bundled_model(), std::make_unique<FaultyOps>(make_cpu_ops(), plan),
+                                  greedy_config());
+}
 
 }  // namespace tutti

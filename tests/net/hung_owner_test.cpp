@@ -2,7 +2,6 @@
 
 #include "actors/metrics.hpp"
 #include "actors/service.hpp"
-#include "gpu/cpu/cpu_ops.hpp"
 #include "tests/engine/engine_fixture.hpp"
 #include "tests/engine/faulty_ops.hpp"
 #include "tests/net/fake_gateway.hpp"
@@ -18,12 +17,7 @@ TEST(HungOwner, DoesNotKeepPingsAndRequestsWaiting) {
   const auto metrics = std::make_shared<Metrics>();
   ServiceOptions options;
   options.owners.push_back({.device = "test",
-                            .make_engine =
-                                [plan] {
-                                  return std::make_unique<Engine>(
-                                      bundled_model(), std::make_unique<FaultyOps>(make_cpu_ops(), plan),
-                                      greedy_config());
-                                },
+                            .make_engine = [plan] { return make_faulty_engine(plan); },
                             .core = {},
                             .metrics = metrics});
   options.placement.owner_timeout = std::chrono::hours(1);
