@@ -84,7 +84,7 @@ long-runs: install-tests build
 	cmake --build $(BUILD) -j$(JOBS) --target clip_to_pcm
 	set -e; for what in cycles idle hours joined; do bench/long_run.py $$what; done
 
-package: build
+package: install build
 	cd $(BUILD) && cpack
 
 check:

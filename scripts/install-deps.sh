@@ -5,7 +5,7 @@
 set -euo pipefail
 
 packages=(
-  g++ cmake ninja-build make pkg-config ccache git python3 clang-format
+  g++ cmake ninja-build make pkg-config ccache git python3 clang-format dpkg-dev file
   libboost1.81-dev libboost-context1.81-dev libcaf-dev libcjose-dev libcli11-dev libdnnl-dev libexpected-dev libfmt-dev libgmock-dev
   libgtest-dev libhwy-dev
   libogg-dev libopus-dev libsimdjson-dev libsndfile1-dev libspdlog-dev libspeexdsp-dev libssl-dev libtomlplusplus-dev libwebm-dev
