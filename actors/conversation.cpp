@@ -126,7 +126,7 @@ void Conversation::on_owner_lost(const caf::actor_addr& owner) {
     if (stream.closed() || !stream.is_on(owner) || !stream.lose_owner()) continue;
     StreamOptions options = stream.options();
     options.tag = tracks_[i]->tag = next_tag_++;
-    places_.ask({.options = options, .is_move = true});
+    places_.ask({.options = options, .is_move = true, .model_identity = stream.model_identity()});
   }
   sweep();
 }

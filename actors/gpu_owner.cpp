@@ -17,6 +17,7 @@ using Self = GpuOwner::stateful_pointer<GpuOwnerState>;
 RecognizerInfo describe(const GpuOwnerState& state) {
   const Engine& engine = *state.engine;
   return {.model = engine.model().name(),
+          .model_identity = state.model_identity,
           .sample_rate = engine.sample_rate(),
           .chunk_ms = engine.chunk_ms(),
           .samples_per_frame = engine.samples_per_frame(),
@@ -36,6 +37,7 @@ Started start(Self self, const OwnerSetup& setup) {
     return fail("setup", e.what());
   }
   self->state.metrics = setup.metrics;
+  self->state.model_identity = setup.model_identity;
   self->state.guard.emplace(setup.latency_target);
   self->state.snapshot_samples = setup.snapshots.count() * self->state.engine->sample_rate() / 1000;
   self->state.count_blocks(self->state.engine->kv_blocks(), 0);
@@ -210,7 +212,10 @@ GpuOwner::behavior_type gpu_owner(Self self, const OwnerSetup& setup) {
       },
       [self](release_atom, StreamKey key) { release(self, key); },
       [self](restore_atom, const StreamStart& start) { restore(self, start); },
-      [self](ping_atom) { return self->state.guard->is_closed(Clock::now()); },
+      [self](ping_atom) {
+        return OwnerHealth{.overloaded = self->state.guard->is_closed(Clock::now()),
+                           .free = self->state.engine->free_streams()};
+      },
       [self](tick_atom) { tick(self); },
       [self](wake_atom) {
         self->state.wake_pending = false;

@@ -18,6 +18,7 @@ namespace tutti {
 
 struct OwnerSetup {
   std::string device;                                    ///< for logs
+  std::string model_identity{};                          ///< RecognizerInfo's
   std::function<std::unique_ptr<Engine>()> make_engine;  ///< called in the owner's thread; may throw
   std::optional<int> core;                               ///< to pin the thread to
   std::chrono::milliseconds snapshots{0};                ///< of audio between two of a stream; 0 = none
@@ -44,6 +45,7 @@ struct GpuOwnerState {
   };
 
   std::unique_ptr<Engine> engine;
+  std::string model_identity;
   std::shared_ptr<Metrics> metrics;
   int64_t snapshot_samples = 0;  // between two snapshots of a stream; 0 = none
   std::optional<LatencyGuard> guard;

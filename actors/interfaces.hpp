@@ -3,6 +3,7 @@
 #include <caf/actor_addr.hpp>
 #include <caf/replies_to.hpp>
 #include <caf/typed_actor.hpp>
+#include <functional>
 #include <string>
 
 #include "actors/messages.hpp"
@@ -29,20 +30,30 @@ using UploadActor =
                         caf::reacts_to<written_atom, uint64_t>>;  // bytes of the reply the client took
 
 /// The only code that touches a device's Engine. Mailbox: what its streams' credits allow.
-using GpuOwner =
-    caf::typed_actor<caf::replies_to<start_atom>::with<Started>,
-                     caf::replies_to<admit_atom, StreamOptions, StreamActor>::with<Admission>,
-                     caf::reacts_to<feed_atom, StreamKey, AudioSamples>,
-                     caf::reacts_to<finalize_atom, SegmentCommand>,
-                     caf::reacts_to<finish_atom, SegmentCommand>, caf::reacts_to<reset_atom, StreamKey>,
-                     caf::reacts_to<release_atom, StreamKey>, caf::reacts_to<restore_atom, StreamStart>,
-                     caf::replies_to<ping_atom>::with<bool>,  // whether it is overloaded
-                     caf::reacts_to<tick_atom>, caf::reacts_to<wake_atom>>;
+using GpuOwner = caf::typed_actor<
+    caf::replies_to<start_atom>::with<Started>,
+    caf::replies_to<admit_atom, StreamOptions, StreamActor>::with<Admission>,
+    caf::reacts_to<feed_atom, StreamKey, AudioSamples>, caf::reacts_to<finalize_atom, SegmentCommand>,
+    caf::reacts_to<finish_atom, SegmentCommand>, caf::reacts_to<reset_atom, StreamKey>,
+    caf::reacts_to<release_atom, StreamKey>, caf::reacts_to<restore_atom, StreamStart>,
+    caf::replies_to<ping_atom>::with<OwnerHealth>, caf::reacts_to<tick_atom>, caf::reacts_to<wake_atom>>;
+
+/// An owner that was started.
+struct PlacedOwner {
+  GpuOwner actor{};
+  int max_streams = 0;
+  std::string model_identity{};            ///< RecognizerInfo's
+  std::function<GpuOwner()> replace = {};  ///< spawns another for the same device; empty = there is none
+  bool is_remote = false;                  ///< comes and goes: the server is complete without it
+  bool is_shared = false;                  ///< others place streams on it too: it says how many are free
+};
 
 /// Chooses the owner of a stream, and watches the owners. Mailbox: a message or two of each stream and owner.
 using PlacementActor =
     caf::typed_actor<caf::replies_to<place_atom, PlaceRequest, StreamActor>::with<Admission>,
                      caf::reacts_to<vacate_atom, int, StreamActor>,  // by StreamOptions::tag
+                     caf::reacts_to<join_atom, PlacedOwner>,         // there is another owner
+                     caf::reacts_to<retire_atom, caf::actor_addr>,   // one that gets no new streams, and ends
                      caf::reacts_to<idle_atom>,                      // from itself: who has waited too long?
                      caf::reacts_to<watch_atom>,                     // from itself: do the owners answer?
                      caf::reacts_to<start_atom, int>>;               // from itself: replace an owner
@@ -68,3 +79,5 @@ using GatewayActor =
                      caf::reacts_to<stop_atom>>;
 
 }  // namespace tutti
+
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(tutti::PlacedOwner)

@@ -78,12 +78,21 @@ struct StreamStart {
 /// A stream that wants a place.
 struct PlaceRequest {
   StreamOptions options;
-  bool is_move = false;  ///< it had one, on an owner that is lost
+  bool is_move = false;          ///< it had one, on an owner that is lost
+  std::string model_identity{};  ///< of that owner: only another of the same model can go on with the stream
+};
+
+/// An owner's answer to a ping.
+struct OwnerHealth {
+  bool overloaded = false;  ///< its streams come late
+  int free = 0;             ///< streams that it would admit
 };
 
 /// What an owner recognizes with: the same for all streams of all owners of one model.
 struct RecognizerInfo {
   std::string model;
+  /// Owners of one identity go on with each other's streams. With one model it may be empty.
+  std::string model_identity{};
   int sample_rate = 16000;
   int chunk_ms = 640;
   int samples_per_frame = 640;  ///< per encoder frame
@@ -140,6 +149,7 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(tutti::AudioSamples)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(tutti::StreamUpdates)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(tutti::StreamStart)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(tutti::PlaceRequest)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(tutti::OwnerHealth)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(tutti::Admission)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(tutti::Started)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(tutti::SessionOpening)
@@ -175,6 +185,8 @@ CAF_ADD_ATOM(tutti, tutti, written_atom, "written")
 CAF_ADD_ATOM(tutti, tutti, open_atom, "open")
 CAF_ADD_ATOM(tutti, tutti, place_atom, "place")
 CAF_ADD_ATOM(tutti, tutti, vacate_atom, "vacate")
+CAF_ADD_ATOM(tutti, tutti, join_atom, "join")
+CAF_ADD_ATOM(tutti, tutti, retire_atom, "retire")
 CAF_ADD_ATOM(tutti, tutti, watch_atom, "watch")
 CAF_ADD_ATOM(tutti, tutti, lost_atom, "lost")
 CAF_ADD_ATOM(tutti, tutti, grace_atom, "grace")

@@ -32,28 +32,32 @@ struct Placement {
   [[nodiscard]] Time now() const { return self->clock().now(); }
 };
 
+auto owners_of(const PlacementState& state) { return state.owners | std::views::values; }
+
 bool takes(const Owner& owner, const PlaceRequest& request) {
-  return owner.alive() && owner.free > 0 && (request.is_move || !owner.overloaded);
+  if (!owner.alive() || owner.free <= 0) return false;
+  if (request.is_move) return owner.model_identity == request.model_identity;
+  return !owner.retiring && !owner.overloaded;
 }
 
-std::optional<size_t> freest(const PlacementState& state, const PlaceRequest& request,
-                             const std::vector<bool>& tried) {
-  std::optional<size_t> best;
-  for (size_t i = 0; i < state.owners.size(); ++i) {
-    const Owner& owner = state.owners[i];
-    if (!takes(owner, request) || tried[i]) continue;
-    if (!best || owner.free > state.owners[*best].free) best = i;
+std::optional<int> freest(const PlacementState& state, const PlaceRequest& request,
+                          const std::set<int>& tried) {
+  std::optional<int> best;
+  for (const auto& [number, owner] : state.owners) {
+    if (!takes(owner, request) || tried.contains(number)) continue;
+    if (!best || owner.free > state.owners.at(*best).free) best = number;
   }
   return best;
 }
 
 /// Of a new stream that does not wait.
 Room room_of(const PlacementState& state) {
-  if (std::ranges::none_of(state.owners, &Owner::alive)) return Room::no_device;
-  const auto has_place = [](const Owner& owner) { return owner.alive() && owner.free > 0; };
-  if (std::ranges::none_of(state.owners, has_place)) return Room::full;
+  const auto owners = owners_of(state);
+  if (std::ranges::none_of(owners, &Owner::serves)) return Room::no_device;
+  const auto has_place = [](const Owner& owner) { return owner.serves() && owner.free > 0; };
+  if (std::ranges::none_of(owners, has_place)) return Room::full;
   const auto takes_new = [](const Owner& owner) { return takes(owner, {}); };
-  return std::ranges::any_of(state.owners, takes_new) ? Room::free : Room::overloaded;
+  return std::ranges::any_of(owners, takes_new) ? Room::free : Room::overloaded;
 }
 
 [[nodiscard]] bool may_wait(const Placement& placement) {
@@ -64,21 +68,23 @@ Room room_of(const PlacementState& state) {
 /// Tells those who do not ask.
 void publish(const Placement& placement) {
   const PlacementState& state = placement.state();
+  const auto owners = owners_of(state);
   const Room room = room_of(state);
   placement.status->set_room(may_wait(placement) && room != Room::no_device ? Room::free : room);
-  placement.status->set_hung_owner(
-      std::ranges::any_of(state.owners, [](const Owner& owner) { return owner.started && !owner.answers; }));
-  placement.status->set_owners_complete(std::ranges::all_of(state.owners, &Owner::alive));
+  placement.status->set_hung_owner(std::ranges::any_of(
+      owners, [](const Owner& owner) { return !owner.is_remote && owner.started && !owner.answers; }));
+  placement.status->set_owners_complete(
+      std::ranges::any_of(owners, &Owner::serves) &&
+      std::ranges::all_of(owners, [](const Owner& owner) { return owner.alive() || owner.is_remote; }));
   int places = 0;
+  int alive = 0;
   int overloaded = 0;
-  for (const Owner& owner : state.owners) {
-    if (!owner.alive()) continue;
-    places += owner.max_streams;
-    overloaded += owner.overloaded ? 1 : 0;
+  for (const Owner& owner : owners) {
+    alive += owner.alive() ? 1 : 0;
+    overloaded += owner.alive() && owner.overloaded ? 1 : 0;
+    places += owner.serves() ? owner.max_streams : 0;
   }
-  placement.metrics->owners(static_cast<int>(std::ranges::count_if(state.owners, &Owner::alive)), overloaded,
-                            static_cast<int>(std::ranges::count_if(
-                                state.owners, [](const Owner& owner) { return !owner.alive(); })));
+  placement.metrics->owners(alive, overloaded, static_cast<int>(state.owners.size()) - alive);
   placement.metrics->stream_places(places);
   placement.metrics->waiting_streams(state.waiting.size() + state.moving.size());
 }
@@ -89,7 +95,7 @@ void publish(const Placement& placement) {
 bool vacate(PlacementState& state, const Place& place) {
   const auto it = state.placed.find(place);
   if (it == state.placed.end()) return false;
-  ++state.owners[it->second].free;
+  ++state.owners.at(it->second).free;
   state.placed.erase(it);
   return true;
 }
@@ -127,8 +133,10 @@ void refuse(const Placement& placement, Attempt& attempt, const Error& error) {
 }
 
 /// Of a stream that lost its owner: another may come.
-bool may_hope(const PlacementState& state) {
-  return std::ranges::any_of(state.owners, [](const Owner& owner) { return owner.started || owner.replace; });
+bool may_hope(const Placement& placement) {
+  return placement.rules.owners_may_join ||
+         std::ranges::any_of(owners_of(placement.state()),
+                             [](const Owner& owner) { return owner.started || owner.replace; });
 }
 
 /// To the end of its line, or back to the head of it when it has waited there.
@@ -141,7 +149,7 @@ void wait_or_refuse(const Placement& placement, Attempt attempt) {
     line.push_front(std::move(attempt));
     return;
   }
-  if (is_move ? !may_hope(state) : !may_wait(placement)) {
+  if (is_move ? !may_hope(placement) : !may_wait(placement)) {
     return refuse(placement, attempt, refusal_of(room_of(state)));
   }
   const std::chrono::milliseconds wait = is_move ? move_wait : placement.rules.max_wait;
@@ -151,6 +159,16 @@ void wait_or_refuse(const Placement& placement, Attempt attempt) {
 }
 
 void try_next(const Placement& placement, Attempt attempt);
+
+/// Where an owner refused a stream that should have fitted. On one that others use too, others took the
+/// place.
+void give_up_place(PlacementState& state, const Place& place) {
+  const auto it = state.placed.find(place);
+  if (it == state.placed.end()) return;
+  Owner& owner = state.owners.at(it->second);
+  vacate(state, place);
+  if (owner.is_shared) owner.free = 0;
+}
 
 /// An owner passed over is not asked again. What nobody waits for any more gives its place back by being
 /// dropped.
@@ -163,37 +181,39 @@ void on_answer(const Placement& placement, uint64_t number, const Admission& ans
     attempt.promise.deliver(answer);
     return;
   }
-  vacate(placement.state(), attempt.place());
+  give_up_place(placement.state(), attempt.place());
   try_next(placement, std::move(attempt));
 }
 
 void try_next(const Placement& placement, Attempt attempt) {
   PlacementState& state = placement.state();
-  const std::optional<size_t> index = freest(state, attempt.request, attempt.tried);
-  if (!index) {
+  const std::optional<int> number = freest(state, attempt.request, attempt.tried);
+  if (!number) {
     wait_or_refuse(placement, std::move(attempt));
     return publish(placement);
   }
-  Owner& owner = state.owners[*index];
-  attempt.tried[*index] = true;
+  Owner& owner = state.owners.at(*number);
+  attempt.tried.insert(*number);
   // The place is taken from the moment it is asked for: streams that arrive together spread out.
   --owner.free;
-  state.placed[attempt.place()] = *index;
+  ++owner.taken_since_ping;
+  state.placed[attempt.place()] = *number;
   publish(placement);
-  const uint64_t number = ++state.last_asked;
+  const uint64_t attempt_number = ++state.last_asked;
   placement.self->request(owner.actor, caf::infinite, admit_atom_v, attempt.request.options, attempt.stream)
-      .then([placement, number](const Admission& answer) { on_answer(placement, number, answer); },
-            [placement, number](const caf::error&) {
-              on_answer(placement, number, tl::unexpected(refusal_of(Room::no_device)));
+      .then([placement,
+             attempt_number](const Admission& answer) { on_answer(placement, attempt_number, answer); },
+            [placement, attempt_number](const caf::error&) {
+              on_answer(placement, attempt_number, tl::unexpected(refusal_of(Room::no_device)));
             });
-  state.asked.emplace(number, std::move(attempt));
+  state.asked.emplace(attempt_number, std::move(attempt));
 }
 
 /// Those who wait longest get what has become free.
 void serve_line(const Placement& placement, std::deque<Attempt>& line) {
   while (!line.empty()) {
     Attempt& first = line.front();
-    first.tried.assign(placement.state().owners.size(), false);
+    first.tried.clear();
     if (!freest(placement.state(), first.request, first.tried)) return;
     Attempt attempt = std::move(first);
     line.pop_front();
@@ -201,9 +221,33 @@ void serve_line(const Placement& placement, std::deque<Attempt>& line) {
   }
 }
 
+/// Whether a retired owner has streams, or may get some that lost another of its model.
+bool is_needed(const PlacementState& state, int number) {
+  const Owner& owner = state.owners.at(number);
+  if (!owner.retiring) return true;
+  const auto is_of_its_model = [&](const Attempt& attempt) {
+    return attempt.request.is_move && attempt.request.model_identity == owner.model_identity;
+  };
+  return std::ranges::any_of(state.placed | std::views::values, [&](int at) { return at == number; }) ||
+         std::ranges::any_of(state.asked | std::views::values, is_of_its_model) ||
+         std::ranges::any_of(state.moving, is_of_its_model);
+}
+
+void end_retired(const Placement& placement) {
+  PlacementState& state = placement.state();
+  std::erase_if(state.owners, [&](const auto& entry) {
+    if (is_needed(state, entry.first)) return false;
+    placement.self->demonitor(entry.second.actor.address());
+    caf::anon_send_exit(entry.second.actor, caf::exit_reason::user_shutdown);
+    spdlog::info("an owner that had retired has no streams left, and ended");
+    return true;
+  });
+}
+
 void serve_waiting(const Placement& placement) {
   serve_line(placement, placement.state().moving);
   serve_line(placement, placement.state().waiting);
+  end_retired(placement);
   publish(placement);
 }
 
@@ -226,20 +270,20 @@ void place(const Placement& placement, Attempt attempt) {
 // The owners' lives.
 
 /// Its streams ask for places on others.
-void lose(const Placement& placement, Owner& owner, const char* how) {
+void lose(const Placement& placement, int number, const char* how) {
   PlacementState& state = placement.state();
-  const auto index = static_cast<size_t>(&owner - state.owners.data());
+  Owner& owner = state.owners.at(number);
   std::vector<Attempt> unanswered;
   std::erase_if(state.asked, [&](auto& entry) {
     const auto at = state.placed.find(entry.second.place());
-    if (at == state.placed.end() || at->second != index) return false;
+    if (at == state.placed.end() || at->second != number) return false;
     unanswered.push_back(std::move(entry.second));
     state.placed.erase(at);
     return true;
   });
   std::set<caf::actor_addr> sessions;
   std::erase_if(state.placed, [&](const auto& entry) {
-    if (entry.second != index) return false;
+    if (entry.second != number) return false;
     sessions.insert(entry.first.first);
     return true;
   });
@@ -255,26 +299,40 @@ void lose(const Placement& placement, Owner& owner, const char* how) {
   publish(placement);
 }
 
-Owner* find_owner(PlacementState& state, const caf::actor_addr& address) {
-  const auto owner = std::ranges::find_if(
-      state.owners, [&](const Owner& candidate) { return candidate.actor.address() == address; });
-  return owner == state.owners.end() ? nullptr : &*owner;
+std::optional<int> find_owner(const PlacementState& state, const caf::actor_addr& address) {
+  const auto found = std::ranges::find_if(
+      state.owners, [&](const auto& entry) { return entry.second.actor.address() == address; });
+  if (found == state.owners.end()) return std::nullopt;
+  return found->first;
 }
 
-void recover(const Placement& placement, Owner& owner, int max_streams) {
+void recover(Owner& owner, int max_streams) {
   owner.started = owner.answers = true;
   owner.overloaded = false;
   owner.free = owner.max_streams = max_streams;
+}
+
+void join(const Placement& placement, const PlacedOwner& joining) {
+  Owner owner{joining};
+  owner.free = joining.max_streams;
+  placement.self->monitor(joining.actor);
+  placement.state().owners.emplace(++placement.state().last_owner, std::move(owner));
+  serve_waiting(placement);
+}
+
+void retire(const Placement& placement, const caf::actor_addr& address) {
+  const std::optional<int> number = find_owner(placement.state(), address);
+  if (!number) return;
+  placement.state().owners.at(*number).retiring = true;
   serve_waiting(placement);
 }
 
 /// Not at once where it was done just now.
-void replace_later(const Placement& placement, const Owner& owner) {
-  if (!owner.replace) return;
-  const auto index = static_cast<int>(&owner - placement.state().owners.data());
+void replace_later(const Placement& placement, int number) {
+  const Owner& owner = placement.state().owners.at(number);
   const Time due = owner.replaced ? *owner.replaced + replacement_pause : placement.now();
   const auto pause = std::max(due - placement.now(), Time::duration::zero());
-  placement.self->delayed_send(placement.self, pause, start_atom_v, index);
+  placement.self->delayed_send(placement.self, pause, start_atom_v, number);
 }
 
 void replace(const Placement& placement, Owner& owner) {
@@ -285,45 +343,49 @@ void replace(const Placement& placement, Owner& owner) {
   placement.self->request(owner.actor, caf::infinite, start_atom_v)
       .then(
           [placement, address = owner.actor.address()](const Started& started) {
-            Owner* const replaced = find_owner(placement.state(), address);
-            if (replaced == nullptr) return;
+            const std::optional<int> number = find_owner(placement.state(), address);
+            if (!number) return;
             if (!started)
               return spdlog::critical("an owner could not be replaced: {}", started.error().message);
             spdlog::warn("an owner was replaced");
-            recover(placement, *replaced, started->max_streams);
+            recover(placement.state().owners.at(*number), started->max_streams);
+            serve_waiting(placement);
           },
           [](const caf::error&) {});  // it is gone, as a down message says
 }
 
-void on_pong(const Placement& placement, const caf::actor_addr& address, bool overloaded) {
-  Owner* const owner = find_owner(placement.state(), address);
-  if (owner == nullptr) return;
-  owner->pinged.reset();
-  if (!owner->answers) {
+void on_pong(const Placement& placement, const caf::actor_addr& address, const OwnerHealth& health) {
+  const std::optional<int> number = find_owner(placement.state(), address);
+  if (!number) return;
+  Owner& owner = placement.state().owners.at(*number);
+  owner.pinged.reset();
+  if (!owner.answers) {
     spdlog::warn("an owner that had hung answers again");
-    recover(placement, *owner, owner->max_streams);
+    recover(owner, owner.max_streams);
   }
-  if (overloaded != owner->overloaded) {
-    spdlog::warn(overloaded ? "an owner is late with its streams and takes no new ones"
-                            : "an owner takes new streams again");
-    owner->overloaded = overloaded;
-    serve_waiting(placement);
+  const bool was_overloaded = std::exchange(owner.overloaded, health.overloaded);
+  if (health.overloaded != was_overloaded) {
+    spdlog::warn(health.overloaded ? "an owner is late with its streams and takes no new ones"
+                                   : "an owner takes new streams again");
   }
+  if (owner.is_shared) owner.free = std::max(0, health.free - owner.taken_since_ping);
+  serve_waiting(placement);
 }
 
 void watch(const Placement& placement) {
   PlacementState& state = placement.state();
-  for (Owner& owner : state.owners) {
+  for (auto& [number, owner] : state.owners) {
     if (!owner.started) continue;
     if (!owner.pinged) {
       owner.pinged = placement.now();
+      owner.taken_since_ping = 0;
       placement.self->request(owner.actor, caf::infinite, ping_atom_v)
           .then([placement, address = owner.actor.address()](
-                    bool overloaded) { on_pong(placement, address, overloaded); },
+                    const OwnerHealth& health) { on_pong(placement, address, health); },
                 [](const caf::error&) {});
     } else if (owner.answers && placement.now() - *owner.pinged >= placement.rules.owner_timeout) {
       owner.answers = false;
-      lose(placement, owner, "hung");
+      lose(placement, number, "hung");
     }
   }
   const auto interval =
@@ -332,17 +394,24 @@ void watch(const Placement& placement) {
 }
 
 void on_down(const Placement& placement, const caf::down_msg& down) {
-  Owner* const owner = find_owner(placement.state(), down.source);
-  if (owner == nullptr) {
-    forget_session(placement.state(), down.source);
+  PlacementState& state = placement.state();
+  const std::optional<int> number = find_owner(state, down.source);
+  if (!number) {
+    forget_session(state, down.source);
     return serve_waiting(placement);
   }
-  owner->started = false;
-  lose(placement, *owner, "died");
-  replace_later(placement, *owner);
+  Owner& owner = state.owners.at(*number);
+  owner.started = false;
+  lose(placement, *number, "died");
+  if (owner.replace) {
+    replace_later(placement, *number);
+  } else if (owner.is_remote) {
+    state.owners.erase(*number);
+    publish(placement);
+  }
   // Nobody is left for whom it would be worth while to wait.
-  if (may_hope(placement.state())) return;
-  for (Attempt& attempt : std::exchange(placement.state().moving, {})) {
+  if (may_hope(placement)) return;
+  for (Attempt& attempt : std::exchange(state.moving, {})) {
     refuse(placement, attempt, refusal_of(Room::no_device));
   }
 }
@@ -350,20 +419,16 @@ void on_down(const Placement& placement, const caf::down_msg& down) {
 }  // namespace
 
 PlacementState::~PlacementState() {
-  for (const Owner& owner : owners) caf::anon_send_exit(owner.actor, caf::exit_reason::user_shutdown);
+  for (const Owner& owner : owners | std::views::values) {
+    caf::anon_send_exit(owner.actor, caf::exit_reason::user_shutdown);
+  }
 }
 
 PlacementActor::behavior_type placement_actor(Self self, const PlacementSetup& setup) {
   log_exceptions(self, "placement");
   const Placement placement{
       .self = self, .rules = setup.rules, .status = setup.status, .metrics = setup.metrics};
-  for (const PlacedOwner& owner : setup.owners) {
-    self->monitor(owner.actor);
-    self->state.owners.push_back({.actor = owner.actor,
-                                  .max_streams = owner.max_streams,
-                                  .replace = owner.replace,
-                                  .free = owner.max_streams});
-  }
+  for (const PlacedOwner& owner : setup.owners) join(placement, owner);
   self->set_down_handler([placement](const caf::down_msg& down) { on_down(placement, down); });
   publish(placement);
   watch(placement);
@@ -374,7 +439,7 @@ PlacementActor::behavior_type placement_actor(Self self, const PlacementSetup& s
         place(placement, {.request = request,
                           .stream = stream,
                           .promise = promise,
-                          .tried = std::vector<bool>(placement.state().owners.size()),
+                          .tried = {},
                           .came = placement.now(),
                           .deadline = {}});
         return promise;
@@ -388,14 +453,17 @@ PlacementActor::behavior_type placement_actor(Self self, const PlacementSetup& s
         if (was_known && !is_known(state, stream.address())) placement.self->demonitor(stream.address());
         serve_waiting(placement);
       },
+      [placement](join_atom, const PlacedOwner& owner) { join(placement, owner); },
+      [placement](retire_atom, const caf::actor_addr& owner) { retire(placement, owner); },
       [placement](idle_atom) {
         refuse_overdue(placement, placement.state().moving);
         refuse_overdue(placement, placement.state().waiting);
-        publish(placement);
+        serve_waiting(placement);
       },
       [placement](watch_atom) { watch(placement); },
-      [placement](start_atom, int owner) {
-        replace(placement, placement.state().owners[static_cast<size_t>(owner)]);
+      [placement](start_atom, int number) {
+        const auto owner = placement.state().owners.find(number);
+        if (owner != placement.state().owners.end()) replace(placement, owner->second);
       },
   };
 }

@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -19,17 +20,11 @@
 
 namespace tutti {
 
-/// An owner that was started.
-struct PlacedOwner {
-  GpuOwner actor;
-  int max_streams = 0;
-  std::function<GpuOwner()> replace = {};  ///< spawns another for the same device; empty = there is none
-};
-
 struct PlacementRules {
   std::chrono::milliseconds max_wait{0};          ///< of a new stream for a place; 0 = refused at once
   size_t max_waiting = 100;                       ///< new streams that wait; one more is refused
   std::chrono::milliseconds owner_timeout{5000};  ///< an owner that does not answer for so long is lost
+  bool owners_may_join = false;                   ///< there is hope while there is none
 };
 
 /// How long a stream that lost its owner waits for a place on another.
@@ -53,22 +48,23 @@ struct PlacementState {
 
   using Time = caf::actor_clock::time_point;
 
-  struct Owner {
-    GpuOwner actor;
-    int max_streams = 0;
-    std::function<GpuOwner()> replace;
+  struct Owner : PlacedOwner {
     int free = 0;
+    int taken_since_ping = 0;           // places; the answer does not know of them
     bool started = true;                // else a replacement that is not ready, or nothing
     bool answers = true;                // within owner_timeout
     bool overloaded = false;            // its streams come late
+    bool retiring = false;              // gets no new streams, and ends when it has none
     std::optional<Time> pinged = {};    // and not answered
     std::optional<Time> replaced = {};  // with another, the last time
 
     [[nodiscard]] bool alive() const { return started && answers; }
+    [[nodiscard]] bool serves() const { return alive() && !retiring; }
   };
-  std::vector<Owner> owners;
+  std::map<int, Owner> owners;  // by number, in the order they came
+  int last_owner = 0;
   using Place = std::pair<caf::actor_addr, int>;  // a session and its StreamOptions::tag
-  std::map<Place, size_t> placed;                 // to the index of its owner
+  std::map<Place, int> placed;                    // to the number of its owner
 
   /// A stream on its way to a place.
   struct Attempt {
@@ -77,7 +73,7 @@ struct PlacementState {
     PlaceRequest request;
     StreamActor stream;
     caf::typed_response_promise<Admission> promise;
-    std::vector<bool> tried;
+    std::set<int> tried;  // owners
     Time came;
     Time deadline;  // of its wait
   };
@@ -96,6 +92,10 @@ struct PlacementState {
 /// Owners are watched too. One that dies, or does not answer for owner_timeout, is lost: its streams are told
 /// (lost_atom), and ask for a place on another, which new streams do not get before them. One that died is
 /// replaced; one that only hung is taken back when it answers again.
+///
+/// Owners may join at any time, and retire: a retired one keeps the streams it has, and is ended with the
+/// last. A stream that moves only goes to an owner of the model that it began with, which may be a retired
+/// one.
 PlacementActor::behavior_type placement_actor(PlacementActor::stateful_pointer<PlacementState> self,
                                               const PlacementSetup& setup);
 

@@ -81,6 +81,8 @@ class RecognitionStream {
 
   /// Its last event was told.
   [[nodiscard]] bool closed() const { return closed_; }
+  /// Of the owners that could go on with it; once open.
+  [[nodiscard]] const std::string& model_identity() const { return context_->info().model_identity; }
   [[nodiscard]] bool is_on(const caf::actor_addr& owner) const { return context_ && context_->is_on(owner); }
 
  private:

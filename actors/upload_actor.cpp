@@ -29,10 +29,8 @@ void on_admission(Self self, const Admission& admission) {
   go_on(self);
 }
 
-void ask_for_place(Self self, const GatewayActor& gateway, bool is_move) {
-  self->request(gateway, caf::infinite, open_atom_v,
-                PlaceRequest{.options = self->state.job->options(), .is_move = is_move},
-                StreamActor{UploadActor{self}})
+void ask_for_place(Self self, const GatewayActor& gateway, const PlaceRequest& request) {
+  self->request(gateway, caf::infinite, open_atom_v, request, StreamActor{UploadActor{self}})
       .then([self](const Admission& admission) { on_admission(self, admission); },
             [self](const caf::error&) { on_admission(self, tl::unexpected(draining_refusal())); });
 }
@@ -49,7 +47,7 @@ UploadActor::behavior_type upload_actor(Self self, const UploadSetup& setup, con
   if (self->state.job->ended()) {
     self->quit();
   } else {
-    ask_for_place(self, gateway, false);
+    ask_for_place(self, gateway, {.options = self->state.job->options()});
   }
 
   return {
@@ -64,8 +62,11 @@ UploadActor::behavior_type upload_actor(Self self, const UploadSetup& setup, con
       },
       [self, gateway](lost_atom, const caf::actor_addr& owner) {
         if (!self->state.job->is_on(owner)) return;
-        if (self->state.job->lose_owner()) return ask_for_place(self, gateway, true);
-        self->quit();
+        if (!self->state.job->lose_owner()) return self->quit();
+        ask_for_place(self, gateway,
+                      {.options = self->state.job->options(),
+                       .is_move = true,
+                       .model_identity = self->state.job->model_identity()});
       },
       [](idle_atom) {},
       // Half a transcript would pass for the whole: it has the grace period to come to its end.

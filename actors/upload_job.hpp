@@ -53,6 +53,8 @@ class UploadJob {
   [[nodiscard]] bool decode();
   void on_updates(const StreamUpdates& message);
   [[nodiscard]] bool is_on(const caf::actor_addr& owner) const { return context_ && context_->is_on(owner); }
+  /// Of the owners that could go on with it; once open.
+  [[nodiscard]] const std::string& model_identity() const { return context_->info().model_identity; }
   /// Its owner is lost. False, and ended, when no other can go on with it; else open or refuse follow again.
   bool lose_owner();
   /// The client took `bytes` of the reply.

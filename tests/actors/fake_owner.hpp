@@ -4,6 +4,7 @@
 #include <caf/send.hpp>
 #include <caf/typed_event_based_actor.hpp>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -15,6 +16,7 @@ namespace tutti::test {
 /// What a fake owner was asked, and how it answers.
 struct OwnerLog {
   int max_streams = 8;
+  std::string model_identity;
   int admitted = 0;
   std::vector<StreamActor> streams;    // by slot
   std::vector<StreamOptions> options;  // by slot
@@ -30,12 +32,17 @@ struct OwnerLog {
   bool overloaded = false;
   /// Answers nobody, but keeps whom it owes an answer; a tick_atom pays for the pings.
   bool hung = false;
-  std::vector<caf::typed_response_promise<bool>> pings;
+  std::vector<caf::typed_response_promise<OwnerHealth>> pings;
   std::vector<caf::typed_response_promise<Admission>> admissions;
+
+  [[nodiscard]] OwnerHealth health() const {
+    return {.overloaded = overloaded, .free = max_streams - admitted};
+  }
 };
 
-inline RecognizerInfo fake_info(int max_streams) {
+inline RecognizerInfo fake_info(int max_streams, std::string model_identity = {}) {
   return {.model = "fake",
+          .model_identity = std::move(model_identity),
           .sample_rate = 16000,
           .chunk_ms = 640,
           .samples_per_frame = 640,
@@ -47,7 +54,7 @@ inline RecognizerInfo fake_info(int max_streams) {
 /// An owner without an engine: it answers to the typed interface and notes everything.
 inline GpuOwner::behavior_type fake_owner(GpuOwner::pointer self, std::shared_ptr<OwnerLog> log) {
   return {
-      [log](start_atom) -> Started { return fake_info(log->max_streams); },
+      [log](start_atom) -> Started { return fake_info(log->max_streams, log->model_identity); },
       [self, log](admit_atom, const StreamOptions& options,
                   const StreamActor& stream) -> caf::result<Admission> {
         if (log->hung) {
@@ -58,8 +65,8 @@ inline GpuOwner::behavior_type fake_owner(GpuOwner::pointer self, std::shared_pt
         const StreamKey key{log->admitted++, 1};
         log->streams.push_back(stream);
         log->options.push_back(options);
-        return Admission(
-            std::make_shared<StreamContext>(GpuOwner{self}, key, options, fake_info(log->max_streams)));
+        return Admission(std::make_shared<StreamContext>(GpuOwner{self}, key, options,
+                                                         fake_info(log->max_streams, log->model_identity)));
       },
       [log](feed_atom, StreamKey, const AudioSamples& audio) {
         const auto& items = audio.samples->items;
@@ -75,14 +82,14 @@ inline GpuOwner::behavior_type fake_owner(GpuOwner::pointer self, std::shared_pt
       [log](reset_atom, StreamKey) { log->reset_at.push_back(static_cast<int64_t>(log->samples.size())); },
       [](wake_atom) {},
       [log](restore_atom, const StreamStart& start) { log->restored.push_back(start); },
-      [self, log](ping_atom) -> caf::result<bool> {
-        if (!log->hung) return log->overloaded;
-        log->pings.push_back(self->make_response_promise<bool>());
+      [self, log](ping_atom) -> caf::result<OwnerHealth> {
+        if (!log->hung) return log->health();
+        log->pings.push_back(self->make_response_promise<OwnerHealth>());
         return log->pings.back();
       },
       [log](release_atom, StreamKey key) { log->released.push_back(key); },
       [log](tick_atom) {
-        for (auto& ping : std::exchange(log->pings, {})) ping.deliver(log->overloaded);
+        for (auto& ping : std::exchange(log->pings, {})) ping.deliver(log->health());
       },
   };
 }

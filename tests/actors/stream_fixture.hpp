@@ -73,6 +73,18 @@ class ActorTest : public testing::Test {
     return owners.back();
   }
 
+  /// Another owner, while the others serve. Its log is the last.
+  void join(PlacedOwner owner) {
+    owner.actor = replacement(owner.max_streams);
+    logs.back()->model_identity = owner.model_identity;
+    caf::anon_send(placement, join_atom_v, owner);
+    system.run();
+  }
+  void retire(size_t owner) {
+    caf::anon_send(placement, retire_atom_v, owners[owner].address());
+    system.run();
+  }
+
   void kill(size_t owner) {
     caf::anon_send_exit(owners[owner], caf::exit_reason::kill);
     system.run();
