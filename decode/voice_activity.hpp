@@ -25,29 +25,38 @@ class VoiceActivity {
     int64_t frame = 0;
   };
 
+  /// What it knows after the frames it has heard.
+  struct State {
+    int64_t frames = 0;
+    int64_t last_voiced = -1;
+    int64_t last_token = -1000;
+    int64_t loud_since = 0;  ///< first frame of the loud run in progress
+    bool loud = false;
+    bool speaking = false;
+    bool has_floor = false;
+    float floor = 0;
+    bool operator==(const State&) const = default;
+  };
+
   VoiceActivity() = default;
   explicit VoiceActivity(const Options& options) : options_(options) {}
+  /// Goes on from a state of another one with the same options.
+  explicit VoiceActivity(const State& state) : state_(state) {}
 
   /// The next frame: mean log-mel energy, and the CTC head's probability that it is not blank.
   std::optional<Event> observe(float energy, float token_probability);
 
-  [[nodiscard]] bool speaking() const { return speaking_; }
-  [[nodiscard]] int64_t frames() const { return frames_; }
+  [[nodiscard]] bool speaking() const { return state_.speaking; }
+  [[nodiscard]] int64_t frames() const { return state_.frames; }
   /// Frames since the last voiced one; all of them when there was none.
-  [[nodiscard]] int64_t unvoiced_frames() const { return frames_ - 1 - last_voiced_; }
+  [[nodiscard]] int64_t unvoiced_frames() const { return state_.frames - 1 - state_.last_voiced; }
+  [[nodiscard]] const State& state() const { return state_; }
 
  private:
   void follow_floor(float energy);
 
   Options options_;
-  int64_t frames_ = 0;
-  int64_t last_voiced_ = -1;
-  int64_t last_token_ = -1000;
-  int64_t loud_since_ = 0;  // first frame of the loud run in progress
-  bool loud_ = false;
-  bool speaking_ = false;
-  bool has_floor_ = false;
-  float floor_ = 0;
+  State state_;
 };
 
 }  // namespace tutti
