@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "actors/ports.hpp"
+#include "actors/recognizer_info.hpp"
 #include "config/result.hpp"
 #include "engine/engine.hpp"
 #include "proto/native.hpp"
@@ -86,21 +87,6 @@ struct PlaceRequest {
 struct OwnerHealth {
   bool overloaded = false;  ///< its streams come late
   int free = 0;             ///< streams that it would admit
-};
-
-/// What an owner recognizes with: the same for all streams of all owners of one model.
-struct RecognizerInfo {
-  std::string model;
-  /// Owners of one identity go on with each other's streams. With one model it may be empty.
-  std::string model_identity{};
-  int sample_rate = 16000;
-  int chunk_ms = 640;
-  int samples_per_frame = 640;  ///< per encoder frame
-  int window_samples = 10960;   ///< with so many waiting there is a chunk to recognize
-  int overlap_samples = 480;    ///< less of them after the first chunk
-  int max_streams = 0;          ///< of this owner
-  int snapshot_samples = 0;     ///< consumed between two snapshots of a stream; 0 = there are none
-  int max_buffered_ms = 0;      ///< audio a stream may have waiting in the engine
 };
 
 /// A granted lease on its way to its stream. The lease is move-only and messages are not; whoever drops the
