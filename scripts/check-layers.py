@@ -10,7 +10,7 @@ import re
 import subprocess
 import sys
 
-LAYERS = ["config", "audio", "gpu", "decode", "cache", "model", "engine", "proto", "actors", "net", "app"]
+LAYERS = ["config", "audio", "gpu", "decode", "cache", "model", "engine", "proto", "actors", "cluster", "net", "app"]
 FREE = ["tests", "bench"]
 SUFFIXES = {".hpp", ".cpp", ".cu", ".cuh"}
 MAX_BEAST_UNITS = 4
