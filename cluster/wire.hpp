@@ -86,7 +86,7 @@ struct Ping {
 struct OwnerDescription {
   uint32_t owner = 0;
   RecognizerIdentity identity;
-  RecognizerInfo info;
+  RecognizerInfo info;  ///< without model_identity, which only the receiver's placement compares
 };
 struct Joined {
   uint32_t protocol = protocol_version;
