@@ -50,7 +50,7 @@ class ByteReader {
   template <class T, class Each>
   void optional(std::string_view field, std::optional<T>& item, Each&& each) {
     item.reset();
-    if (byte_up_to(field, 1) == 1) each(item.emplace());
+    if (byte_up_to(field, 1) == 1) each(item.emplace(T{}));
   }
 
   /// Nothing may follow.

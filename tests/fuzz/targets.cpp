@@ -23,6 +23,7 @@ std::vector<FuzzTarget> make_targets() {
       {"coded-audio", fuzz::run_coded_audio},
       {"pcm", fuzz::run_pcm},
       {"audio-intake", fuzz::run_audio_intake},
+      {"cluster-frame", fuzz::run_cluster_frame},
   };
   std::vector<std::string> dialects = {"audiosocket"};
   for (const proto::DialectEntry& dialect : proto::dialects()) dialects.emplace_back(dialect.name);

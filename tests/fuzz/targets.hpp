@@ -42,5 +42,7 @@ void run_coded_audio(std::span<const std::byte> input);
 void run_pcm(std::span<const std::byte> input);
 void run_audio_intake(std::span<const std::byte> input);
 
+void run_cluster_frame(std::span<const std::byte> input);
+
 }  // namespace fuzz
 }  // namespace tutti
