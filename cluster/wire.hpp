@@ -32,9 +32,9 @@ namespace tutti::wire {
 /// further when it is another.
 inline constexpr uint32_t protocol_version = 1;
 
-/// A longer frame is neither sent nor read. The largest are those with a snapshot: its stream's whole
-/// history.
-inline constexpr size_t max_frame_bytes = size_t{64} << 20;
+/// A longer frame is not read. The largest are those with a snapshot, which has its stream's whole history:
+/// with 12 layers of width 256, 24 KiB of each encoder frame, and so room for more than seven minutes.
+inline constexpr size_t max_frame_bytes = size_t{256} << 20;
 
 // From the gateway.
 

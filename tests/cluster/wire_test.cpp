@@ -3,7 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <cstring>
+#include <limits>
+#include <memory>
 #include <random>
 
 #include "tests/cluster/random_frames.hpp"
@@ -138,8 +141,13 @@ TEST(Wire, ARefusalSaysWhichFieldAndWhere) {
   EXPECT_THAT(refusal(finish), HasSubstr("is more than 146 years"));
   EXPECT_EQ(refusal({}), "Join: frame at byte 0: takes 1 bytes, 0 are left");
   EXPECT_EQ(refusal(std::vector{std::byte{16}}), "a frame of kind 16; there are those from 0 to 15");
-  EXPECT_THAT(refusal(std::vector<std::byte>(max_frame_bytes + 1)),
-              HasSubstr("67108864 at most are accepted"));
+}
+
+TEST(Wire, AFrameThatIsTooLongIsNotLookedAt) {
+  // Memory that was never written is not there.
+  const std::unique_ptr<void, decltype(&std::free)> memory(std::calloc(max_frame_bytes + 1, 1), &std::free);
+  EXPECT_EQ(refusal({static_cast<const std::byte*>(memory.get()), max_frame_bytes + 1}),
+            "a frame of 268435457 bytes; 268435456 at most are accepted");
 }
 
 TEST(Wire, AnotherProtocolIsToldByItsNumberWhateverElseItsFramesHave) {
