@@ -96,80 +96,82 @@ constexpr ConfigOption table[] = {
      "Where Asterisk's AudioSocket is served, to everybody: it has neither keys nor TLS. Empty is nowhere.",
      TextField{member<&ServerConfig::audiosocket>, is_address_or_empty, "HOST:PORT, such as 127.0.0.1:9092"}},
     {"server.api_keys_file", "Who is let in, as `tutti keygen` writes it; empty is everybody.",
-     TextField{member<&ServerConfig::api_keys_file>, is_anything, "a file"}},
+     TextField{member<&ServerConfig::api_keys_file>, is_anything, "a file"}, Applies::at_once},
     {"server.jwt_keys_file",
      "Keys that tokens (JWT) are checked with, taken in place of API keys: a JWK set, public keys (PEM), or "
      "a "
      "secret; empty is none.",
-     TextField{member<&ServerConfig::jwt_keys_file>, is_anything, "a file"}},
+     TextField{member<&ServerConfig::jwt_keys_file>, is_anything, "a file"}, Applies::at_once},
     {"server.jwt_audience", "What the aud of a token must have.",
-     TextField{member<&ServerConfig::jwt_audience>, is_something, "text"}},
+     TextField{member<&ServerConfig::jwt_audience>, is_something, "text"}, Applies::at_once},
     {"server.jwt_issuer", "What the iss of a token must be; empty is anything.",
-     TextField{member<&ServerConfig::jwt_issuer>, is_anything, "text"}},
+     TextField{member<&ServerConfig::jwt_issuer>, is_anything, "text"}, Applies::at_once},
     {"server.allowed_origins",
      "Whose pages may use the server from a browser beside its own; * is everybody's.",
-     ListField{member<&ServerConfig::allowed_origins>, is_origin, "an origin, such as https://example.org"}},
+     ListField{member<&ServerConfig::allowed_origins>, is_origin, "an origin, such as https://example.org"},
+     Applies::at_once},
     {"server.trusted_proxies",
      "Proxies that may say for whom a request is, in X-Forwarded-For or a PROXY header.",
-     ListField{member<&ServerConfig::trusted_proxies>, is_anything, "a range, such as 10.0.0.0/8"}},
+     ListField{member<&ServerConfig::trusted_proxies>, is_anything, "a range, such as 10.0.0.0/8"},
+     Applies::at_once},
     {"server.proxy_protocol",
      "Connections of trusted_proxies begin with a PROXY header, version 1 or 2; those without one are "
      "closed.",
-     SwitchField{member<&ServerConfig::proxy_protocol>}},
+     SwitchField{member<&ServerConfig::proxy_protocol>}, Applies::at_once},
     {"server.insecure", "Let everybody in, also on an address that others can reach.",
      SwitchField{member<&ServerConfig::insecure>}},
     {"server.tls_certificate", "Certificate and its chain (PEM); with tls_key the server speaks TLS.",
-     TextField{member<&ServerConfig::tls_certificate>, is_anything, "a file"}},
+     TextField{member<&ServerConfig::tls_certificate>, is_anything, "a file"}, Applies::at_once},
     {"server.tls_key", "Private key of the certificate (PEM, not encrypted).",
-     TextField{member<&ServerConfig::tls_key>, is_anything, "a file"}},
+     TextField{member<&ServerConfig::tls_key>, is_anything, "a file"}, Applies::at_once},
     {"server.model", "Checkpoint directory; empty is the bundled model.",
-     TextField{member<&ServerConfig::model>, is_anything, "a directory"}},
+     TextField{member<&ServerConfig::model>, is_anything, "a directory"}, Applies::with_model},
     {"server.max_sessions", "Open connections; one more is refused.",
-     number<&ServerConfig::max_sessions>(1, 1000000)},
+     number<&ServerConfig::max_sessions>(1, 1000000), Applies::at_once},
     {"server.max_connections_per_address",
      "Connections from one address, or its streams behind a trusted proxy; one more is refused. This "
      "machine's "
      "own are not counted.",
-     number<&ServerConfig::max_connections_per_address>(1, 1000000)},
+     number<&ServerConfig::max_connections_per_address>(1, 1000000), Applies::at_once},
     {"server.handshake_timeout_s", "Time for TLS, for the header of a request, and between requests.",
-     number<&ServerConfig::handshake_timeout_s>(1, 600)},
+     number<&ServerConfig::handshake_timeout_s>(1, 600), Applies::at_once},
     {"server.max_header_bytes", "A request with a longer header is refused.",
-     number<&ServerConfig::max_header_bytes>(1024, 1 << 20)},
+     number<&ServerConfig::max_header_bytes>(1024, 1 << 20), Applies::at_once},
     {"server.credit_ms", "Audio a session may have unacknowledged before its socket is not read.",
-     number<&ServerConfig::credit_ms>(1000, 600000)},
+     number<&ServerConfig::credit_ms>(1000, 600000), Applies::at_once},
     {"server.max_message_bytes", "A longer WebSocket message ends its session.",
-     number<&ServerConfig::max_message_bytes>(1024, 1 << 30)},
+     number<&ServerConfig::max_message_bytes>(1024, 1 << 30), Applies::at_once},
     {"server.max_queued_events", "Results waiting for a slow reader; partials are superseded first.",
-     number<&ServerConfig::max_queued_events>(2, 1000000)},
+     number<&ServerConfig::max_queued_events>(2, 1000000), Applies::at_once},
     {"server.idle_timeout_s", "A session without audio or keep-alive for so long ends.",
-     number<&ServerConfig::idle_timeout_s>(1, 86400)},
+     number<&ServerConfig::idle_timeout_s>(1, 86400), Applies::at_once},
     {"server.max_stream_s", "A session that is open for so long ends, with its last results; 0 is never.",
-     number<&ServerConfig::max_stream_s>(0, 31536000)},
+     number<&ServerConfig::max_stream_s>(0, 31536000), Applies::at_once},
     {"server.max_subscribers", "Readers of the events of streams; one more is refused.",
      number<&ServerConfig::max_subscribers>(0, 1000000)},
     {"server.max_uploads", "Files being received or transcribed at a time; one more is refused.",
-     number<&ServerConfig::max_uploads>(1, 1000)},
+     number<&ServerConfig::max_uploads>(1, 1000), Applies::at_once},
     {"server.max_upload_bytes", "A longer request body is refused.",
-     number<&ServerConfig::max_upload_bytes>(1024, 1 << 30)},
+     number<&ServerConfig::max_upload_bytes>(1024, 1 << 30), Applies::at_once},
     {"server.max_upload_seconds", "An uploaded file with more audio is refused.",
-     number<&ServerConfig::max_upload_seconds>(1, 86400)},
+     number<&ServerConfig::max_upload_seconds>(1, 86400), Applies::at_once},
     {"server.grace_s", "How long a stop lets running streams go on, before they get their last finals.",
-     number<&ServerConfig::grace_s>(0, 3600)},
+     number<&ServerConfig::grace_s>(0, 3600), Applies::at_once},
     {"server.max_wait_ms", "How long a new stream waits for a place when there is none; 0 is not at all.",
-     number<&ServerConfig::max_wait_ms>(0, 600000)},
+     number<&ServerConfig::max_wait_ms>(0, 600000), Applies::at_once},
     {"server.max_waiting", "Streams that may wait for a place; one more is refused.",
-     number<&ServerConfig::max_waiting>(1, 1000000)},
+     number<&ServerConfig::max_waiting>(1, 1000000), Applies::at_once},
     {"server.latency_target_ms",
      "A core or GPU whose chunks take longer (99th percentile) takes no new streams; 0 is never.",
-     number<&ServerConfig::latency_target_ms>(0, 600000)},
+     number<&ServerConfig::latency_target_ms>(0, 600000), Applies::with_model},
     {"server.owner_timeout_s",
      "A core or GPU that hangs for so long is given up; its streams move to others.",
-     number<&ServerConfig::owner_timeout_s>(1, 3600)},
+     number<&ServerConfig::owner_timeout_s>(1, 3600), Applies::at_once},
     {"server.snapshot_ms",
      "Audio between two copies of a stream's state, from which another core or GPU can go on; 0 is none.",
-     number<&ServerConfig::snapshot_ms>(0, 60000)},
+     number<&ServerConfig::snapshot_ms>(0, 60000), Applies::with_model},
     {"server.log_level", "The least severe message that is logged.",
-     ChoiceField{member<&ServerConfig::log_level>, log_levels}},
+     ChoiceField{member<&ServerConfig::log_level>, log_levels}, Applies::at_once},
 
     {"admin.bind",
      "Address and port for who runs the server: /metrics, /monitor, /admin/drain and /admin/reload. Empty is "
@@ -202,60 +204,61 @@ constexpr ConfigOption table[] = {
      "How weight matrices are held. A model is rounded as it is loaded: to bf16, half the memory, or to "
      "int8, "
      "a quarter, which is computed fastest.",
-     ChoiceField{member<&EngineConfig::weights>, weight_types}},
+     ChoiceField{member<&EngineConfig::weights>, weight_types}, Applies::with_model},
     {"engine.cpu_level", "Highest instruction set that CPU kernels use; auto is the highest there is.",
      ChoiceField{member<&EngineConfig::cpu_level>, cpu_levels}},
     {"engine.max_streams", "Streams that one core or GPU holds at a time.",
-     number<&EngineConfig::max_streams>(1, 100000)},
+     number<&EngineConfig::max_streams>(1, 100000), Applies::with_model},
     {"engine.max_batch_size", "Streams that one tick advances together.",
-     number<&EngineConfig::max_batch_size>(1, 1024)},
+     number<&EngineConfig::max_batch_size>(1, 1024), Applies::with_model},
     {"engine.max_tick_ms", "A CPU tick is kept shorter by advancing fewer streams.",
-     number<&EngineConfig::max_tick_ms>(1, 10000)},
+     number<&EngineConfig::max_tick_ms>(1, 10000), Applies::with_model},
     {"engine.chunk_size", "Encoder frames recognised at a time; more is more accurate and later.",
-     number<&EngineConfig::chunk_size>(1, 1024)},
+     number<&EngineConfig::chunk_size>(1, 1024), Applies::with_model},
     {"engine.num_left_chunks", "Chunks of history a chunk attends to; -1 is all, up to the stream's blocks.",
-     number<&EngineConfig::num_left_chunks>(-1, 1024)},
+     number<&EngineConfig::num_left_chunks>(-1, 1024), Applies::with_model},
     {"engine.block_size_frames", "Encoder frames of a cache block; 0 is chunk_size.",
-     number<&EngineConfig::block_size_frames>(0, 65536)},
+     number<&EngineConfig::block_size_frames>(0, 65536), Applies::with_model},
     {"engine.max_num_blocks",
      "Cache blocks of all streams; 0 is what they need, and with unlimited history what memory holds.",
-     number<&EngineConfig::max_num_blocks>(0, no_limit)},
+     number<&EngineConfig::max_num_blocks>(0, no_limit), Applies::with_model},
     {"engine.max_blocks_per_seq", "Cache blocks of one stream at most.",
-     number<&EngineConfig::max_blocks_per_seq>(1, 1 << 20)},
+     number<&EngineConfig::max_blocks_per_seq>(1, 1 << 20), Applies::with_model},
     {"engine.memory_budget_mib", "Memory of the whole program, in MiB; 0 is nine tenths of what is free.",
-     number<&EngineConfig::memory_budget_mib>(0, no_limit)},
+     number<&EngineConfig::memory_budget_mib>(0, no_limit), Applies::with_model},
     {"engine.at_capacity",
      "A stream with unlimited history that fills its blocks ends its segment, or drops its oldest block.",
-     ChoiceField{member<&EngineConfig::at_capacity>, capacity_policies}},
+     ChoiceField{member<&EngineConfig::at_capacity>, capacity_policies}, Applies::with_model},
     {"engine.max_position_frames", "Encoder frames after which positions restart; 0 is never.",
-     number<&EngineConfig::max_position_frames>(0, no_limit)},
+     number<&EngineConfig::max_position_frames>(0, no_limit), Applies::with_model},
     {"engine.max_segment_tokens", "A longer segment is closed with reason \"length\".",
-     number<&EngineConfig::max_segment_tokens>(1, 1000000)},
+     number<&EngineConfig::max_segment_tokens>(1, 1000000), Applies::with_model},
     {"engine.max_buffered_ms", "Audio a stream may have waiting in the engine.",
-     number<&EngineConfig::max_buffered_ms>(1000, 600000)},
+     number<&EngineConfig::max_buffered_ms>(1000, 600000), Applies::with_model},
     {"engine.decoder",
      "Search over the model's output; rescore is prefix with finals chosen by the model's attention decoder "
      "too.",
-     ChoiceField{member<&EngineConfig::decoder>, decoders}},
-    {"engine.beam", "Prefixes that the prefix decoder keeps.", number<&EngineConfig::beam>(1, 64)},
+     ChoiceField{member<&EngineConfig::decoder>, decoders}, Applies::with_model},
+    {"engine.beam", "Prefixes that the prefix decoder keeps.", number<&EngineConfig::beam>(1, 64),
+     Applies::with_model},
     {"engine.ctc_weight", "Share of the CTC score in rescoring; -1 is what the model states.",
-     weight<&EngineConfig::ctc_weight>(100)},
+     weight<&EngineConfig::ctc_weight>(100), Applies::with_model},
     {"engine.reverse_weight", "Share of the right-to-left decoder in rescoring; -1 is what the model states.",
-     weight<&EngineConfig::reverse_weight>(1)},
+     weight<&EngineConfig::reverse_weight>(1), Applies::with_model},
     {"engine.max_rescored_frames",
      "Encoder frames of a segment kept for rescoring; a longer one is closed with reason \"length\".",
-     number<&EngineConfig::max_rescored_frames>(16, 1 << 16)},
+     number<&EngineConfig::max_rescored_frames>(16, 1 << 16), Applies::with_model},
     {"engine.decoder_kv",
      "How keys and values of the attention decoder are stored; the narrower, the less memory rescoring "
      "takes.",
-     ChoiceField{member<&EngineConfig::decoder_kv>, kv_formats}},
+     ChoiceField{member<&EngineConfig::decoder_kv>, kv_formats}, Applies::with_model},
     {"engine.endpoint_silence_ms", "Silence after speech that ends a segment; 0 is never.",
-     number<&EngineConfig::endpoint_silence_ms>(0, 600000)},
+     number<&EngineConfig::endpoint_silence_ms>(0, 600000), Applies::at_once},
     {"engine.endpoint_long_silence_ms",
      "Silence without speech after which a segment starts anew; 0 is never.",
-     number<&EngineConfig::endpoint_long_silence_ms>(0, 600000)},
+     number<&EngineConfig::endpoint_long_silence_ms>(0, 600000), Applies::at_once},
     {"engine.max_segment_ms", "A longer segment is closed with reason \"length\"; 0 is never.",
-     number<&EngineConfig::max_segment_ms>(0, 3600000)},
+     number<&EngineConfig::max_segment_ms>(0, 3600000), Applies::at_once},
 };
 
 template <class... Handlers>
@@ -311,6 +314,18 @@ std::string quoted(std::string_view text) {
 
 }  // namespace
 
+std::string_view when_applied(Applies applies) {
+  switch (applies) {
+    case Applies::at_start:
+      return "A change needs a restart.";
+    case Applies::at_once:
+      return "Reloaded.";
+    case Applies::with_model:
+      return "Reloaded with the model.";
+  }
+  return {};
+}
+
 std::string ConfigOption::environment() const {
   std::string variable = "TUTTI_";
   for (const char c : name) {
@@ -357,6 +372,11 @@ std::string ConfigOption::to_toml(const ServerConfig& config) const {
                         [&](const auto& f) { return quoted(f.field(copy)); },
                     },
                     value);
+}
+
+void ConfigOption::copy(const ServerConfig& from, ServerConfig& to) const {
+  ServerConfig source = from;  // the accessors of the table give what can be written to
+  std::visit([&](const auto& f) { f.field(to) = f.field(source); }, value);
 }
 
 bool ConfigOption::set_number(ServerConfig& config, int64_t number) const {
@@ -445,8 +465,9 @@ std::string render_toml(const ServerConfig& config) {
       open_section = section(option.name);
       text += fmt::format("{}[{}]\n", text.empty() ? "" : "\n", open_section);
     }
-    text += fmt::format("# {} {}; {}: {}.\n{} = {}\n", option.help, option.flag(), option.environment(),
-                        option.accepted(), leaf(option.name), option.to_toml(config));
+    text += fmt::format("# {} {}; {}: {}. {}\n{} = {}\n", option.help, option.flag(), option.environment(),
+                        option.accepted(), when_applied(option.applies), leaf(option.name),
+                        option.to_toml(config));
   }
   return text;
 }

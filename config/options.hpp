@@ -49,11 +49,22 @@ struct ListField {
   std::string_view accepted;
 };
 
+/// When a change of the configuration has its effect.
+enum class Applies : uint8_t {
+  at_start,    ///< not before the server is started again
+  at_once,     ///< as soon as it is reloaded, for what begins from then on
+  with_model,  ///< the same; the model is loaded again, beside the running one
+};
+
+/// "Reloaded."
+[[nodiscard]] std::string_view when_applied(Applies applies);
+
 /// One thing `tutti serve` can be told, under all its names.
 struct ConfigOption {
   std::string_view name;  ///< in the configuration file: "engine.max_streams"
   std::string_view help;  ///< one line
   std::variant<WholeNumberField, WeightField, SwitchField, ChoiceField, TextField, ListField> value;
+  Applies applies = Applies::at_start;
 
   /// "TUTTI_ENGINE_MAX_STREAMS"
   [[nodiscard]] std::string environment() const;
@@ -63,6 +74,9 @@ struct ConfigOption {
   [[nodiscard]] std::string accepted() const;
   /// The value in `config` as the configuration file writes it: 64, true, or "cpu" in quotes.
   [[nodiscard]] std::string to_toml(const ServerConfig& config) const;
+
+  /// Gives `to` the value of `from`.
+  void copy(const ServerConfig& from, ServerConfig& to) const;
 
   // Each stores a value of its type and returns true, or stores nothing when the option does not accept it.
 
