@@ -21,8 +21,9 @@ bool refuse_newcomers(Self self, ServerStatus& status) {
   return !std::exchange(self->state.draining, true);
 }
 
-void drain(Self self, ServerStatus& status, std::chrono::seconds grace) {
+void drain(Self self, ServerStatus& status) {
   if (!refuse_newcomers(self, status)) return;
+  const std::chrono::seconds grace = self->state.grace;
   spdlog::info("draining: {} open streams may go on for {} s", self->state.streams.size(), grace.count());
   self->delayed_send(self, grace, grace_atom_v);
   quit_if_drained(self);
@@ -51,6 +52,7 @@ void stop(Self self, ServerStatus& status) {
 
 GatewayActor::behavior_type gateway_actor(Self self, const GatewaySetup& setup) {
   log_exceptions(self, "the gateway");
+  self->state.grace = setup.grace;
   self->set_down_handler([self](const caf::down_msg& down) {
     self->state.streams.erase(caf::actor_cast<StreamActor>(down.source));
     quit_if_drained(self);
@@ -68,7 +70,10 @@ GatewayActor::behavior_type gateway_actor(Self self, const GatewaySetup& setup) 
       [placement = setup.placement](vacate_atom, int tag, const StreamActor& stream) {
         caf::anon_send(placement, vacate_atom_v, tag, stream);
       },
-      [self, setup](drain_atom) { drain(self, *setup.status, setup.grace); },
+      [self, setup](drain_atom) { drain(self, *setup.status); },
+      [self](grace_atom, caf::timespan grace) {
+        self->state.grace = std::chrono::duration_cast<std::chrono::seconds>(grace);
+      },
       [self](grace_atom) { end_audio(self); },
       [self, setup](stop_atom) { stop(self, *setup.status); },
   };

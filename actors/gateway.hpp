@@ -11,6 +11,7 @@
 #include "actors/interfaces.hpp"
 #include "actors/metrics.hpp"
 #include "actors/ports.hpp"
+#include "actors/published.hpp"
 #include "actors/server_status.hpp"
 
 namespace tutti {
@@ -25,6 +26,7 @@ struct GatewayState {
   GatewayState() = default;       // an aggregate would be initialised from the actor's own address
   std::set<StreamActor> streams;  // let in and not ended
   bool draining = false;
+  std::chrono::seconds grace{0};
 };
 
 /// What the finals of streams that the grace period has cut short may take.
@@ -44,14 +46,20 @@ class GatewayBridge final : public GatewayPort {
   GatewayBridge(caf::actor_system& system, GatewayActor gateway, EventHubBridge& hub,
                 std::shared_ptr<Metrics> metrics, int credit_ms, const EndpointRules& endpoint);
   std::unique_ptr<StreamPort> open_stream(SessionRequest request, std::shared_ptr<SessionSink> sink) override;
+  /// As to the constructor, for sessions from now on. From any thread.
+  void use(int credit_ms, const EndpointRules& endpoint) { terms_.set({credit_ms, endpoint}); }
 
  private:
+  struct Terms {
+    int credit_ms;
+    EndpointRules endpoint;
+  };
+
   caf::actor_system& system_;
   GatewayActor gateway_;
   EventHubBridge& hub_;
   std::shared_ptr<Metrics> metrics_;
-  int credit_ms_;
-  EndpointRules endpoint_;
+  Published<Terms> terms_;
 };
 
 }  // namespace tutti

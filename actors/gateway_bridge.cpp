@@ -76,12 +76,12 @@ GatewayBridge::GatewayBridge(caf::actor_system& system, GatewayActor gateway, Ev
       gateway_(std::move(gateway)),
       hub_(hub),
       metrics_(std::move(metrics)),
-      credit_ms_(credit_ms),
-      endpoint_(endpoint) {}
+      terms_({credit_ms, endpoint}) {}
 
 std::unique_ptr<StreamPort> GatewayBridge::open_stream(SessionRequest request,
                                                        std::shared_ptr<SessionSink> sink) {
   auto inbox = std::make_shared<Inbox>();
+  const std::shared_ptr<const Terms> terms = terms_.get();
   const std::shared_ptr<proto::Dialect> dialect = std::move(request.dialect);
   std::shared_ptr<SessionFeed> feed = hub_.open_feed({.number = 0,
                                                       .session = request.session,
@@ -95,8 +95,8 @@ std::unique_ptr<StreamPort> GatewayBridge::open_stream(SessionRequest request,
                     .inbox = inbox,
                     .feed = std::move(feed),
                     .metrics = metrics_,
-                    .credit_ms = credit_ms_,
-                    .endpoint = endpoint_};
+                    .credit_ms = terms->credit_ms,
+                    .endpoint = terms->endpoint};
   StreamActor stream = system_.spawn(stream_actor, std::move(setup), gateway_);
   return std::make_unique<StreamBridge>(std::move(stream), std::move(inbox), *dialect);
 }

@@ -1,5 +1,6 @@
 #include "actors/gpu_owner.hpp"
 
+#include <malloc.h>
 #include <spdlog/spdlog.h>
 
 #include <exception>
@@ -180,6 +181,12 @@ void tick(Self self) {
 }
 
 }  // namespace
+
+GpuOwnerState::~GpuOwnerState() {
+  count_blocks(0, 0);
+  engine.reset();
+  ::malloc_trim(0);  // others of this process go on, and the allocator would keep it for them
+}
 
 void GpuOwnerState::count_blocks(int blocks, int used) {
   if (!metrics) return;

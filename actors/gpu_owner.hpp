@@ -30,7 +30,8 @@ struct GpuOwnerState {
   GpuOwnerState() = default;  // an aggregate would be initialised from the actor's own address
   GpuOwnerState(const GpuOwnerState&) = delete;
   GpuOwnerState& operator=(const GpuOwnerState&) = delete;
-  ~GpuOwnerState() { count_blocks(0, 0); }
+  /// Gives its memory back to the system.
+  ~GpuOwnerState();
 
   void count_blocks(int blocks, int used);
 

@@ -2,9 +2,11 @@
 
 #include <caf/actor_addr.hpp>
 #include <caf/replies_to.hpp>
+#include <caf/timespan.hpp>
 #include <caf/typed_actor.hpp>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "actors/messages.hpp"
 
@@ -48,15 +50,30 @@ struct PlacedOwner {
   bool is_shared = false;                  ///< others place streams on it too: it says how many are free
 };
 
+struct PlacementRules {
+  std::chrono::milliseconds max_wait{0};          ///< of a new stream for a place; 0 = refused at once
+  size_t max_waiting = 100;                       ///< new streams that wait; one more is refused
+  std::chrono::milliseconds owner_timeout{5000};  ///< an owner that does not answer for so long is lost
+  bool owners_may_join = false;                   ///< there is hope while there is none
+};
+
+/// Owners of another model, or of the same used in another way. Started.
+struct NewOwners {
+  std::vector<PlacedOwner> owners;
+};
+
 /// Chooses the owner of a stream, and watches the owners. Mailbox: a message or two of each stream and owner.
 using PlacementActor =
     caf::typed_actor<caf::replies_to<place_atom, PlaceRequest, StreamActor>::with<Admission>,
                      caf::reacts_to<vacate_atom, int, StreamActor>,  // by StreamOptions::tag
                      caf::reacts_to<join_atom, PlacedOwner>,         // there is another owner
                      caf::reacts_to<retire_atom, caf::actor_addr>,   // one that gets no new streams, and ends
-                     caf::reacts_to<idle_atom>,                      // from itself: who has waited too long?
-                     caf::reacts_to<watch_atom>,                     // from itself: do the owners answer?
-                     caf::reacts_to<start_atom, int>>;               // from itself: replace an owner
+                     // Streams left on owners that have retired, when new streams get these.
+                     caf::replies_to<swap_atom, NewOwners>::with<int>,
+                     caf::reacts_to<rules_atom, PlacementRules>,
+                     caf::reacts_to<idle_atom>,         // from itself: who has waited too long?
+                     caf::reacts_to<watch_atom>,        // from itself: do the owners answer?
+                     caf::reacts_to<start_atom, int>>;  // from itself: replace an owner
 
 /// Knows all sessions and those who watch them. Mailbox: of partials and voice events max_unpublished; the
 /// rest is bounded by what is recognized.
@@ -75,9 +92,12 @@ using GatewayActor =
     caf::typed_actor<caf::replies_to<open_atom, PlaceRequest, StreamActor>::with<Admission>,
                      // A stream of a session that goes on has ended.
                      caf::reacts_to<vacate_atom, int, StreamActor>, caf::reacts_to<drain_atom>,
-                     caf::reacts_to<grace_atom>,  // from itself: the grace period is over
+                     caf::reacts_to<grace_atom, caf::timespan>,  // of a drain that is still to come
+                     caf::reacts_to<grace_atom>,                 // from itself: the grace period is over
                      caf::reacts_to<stop_atom>>;
 
 }  // namespace tutti
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(tutti::PlacedOwner)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(tutti::NewOwners)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(tutti::PlacementRules)

@@ -50,7 +50,7 @@ constexpr const char* chunk_help =
     "From when a chunk could be forwarded to when its results were sent, by class of stream";
 constexpr const char* owners_name = "tutti_owners";
 constexpr const char* owners_help =
-    "Owners that recognize, those of them that are late, and those that are lost";
+    "Owners that recognize, those of them that are late or get no new streams, and those that are lost";
 constexpr const char* ignored_name = "tutti_ignored_messages_total";
 constexpr const char* ignored_help = "Client messages without effect, by kind";
 constexpr const char* mailbox_name = "tutti_mailbox_high_water_messages";
@@ -104,8 +104,14 @@ Metrics::Metrics()
       used_kv_blocks_(gauge(registry_, "tutti_used_kv_blocks", "Cache blocks that streams hold")),
       snapshots_(
           counter(registry_, "tutti_snapshots_total", "Snapshots of streams, from which they can move")),
+      model_info_(prometheus::BuildGauge()
+                      .Name("tutti_model_info")
+                      .Help("1, of the model that new streams are recognized with")
+                      .Register(registry_)),
+      reloads_(counters(registry_, "tutti_reloads_total", "Reloads of the configuration, by outcome")),
       owners_alive_(gauge(registry_, owners_name, owners_help, {{"state", "alive"}})),
       owners_overloaded_(gauge(registry_, owners_name, owners_help, {{"state", "overloaded"}})),
+      owners_retiring_(gauge(registry_, owners_name, owners_help, {{"state", "retiring"}})),
       owners_lost_(gauge(registry_, owners_name, owners_help, {{"state", "lost"}})),
       owner_losses_(counters(registry_, "tutti_owner_losses_total", "Owners that were lost, by how")),
       moved_streams_(
@@ -146,10 +152,17 @@ void Metrics::session_ended(std::string_view dialect, const std::string& reason)
   session_ends_.Add({{"dialect", std::string(dialect)}, {"reason", reason}}).Increment();
 }
 
-void Metrics::owners(int alive, int overloaded, int lost) {
-  owners_alive_.Set(alive);
-  owners_overloaded_.Set(overloaded);
-  owners_lost_.Set(lost);
+void Metrics::model(const std::string& name) {
+  if (model_ != nullptr) model_info_.Remove(model_);
+  model_ = &model_info_.Add({{"model", name}});
+  model_->Set(1);
+}
+
+void Metrics::owners(const OwnerCounts& counts) {
+  owners_alive_.Set(counts.alive);
+  owners_overloaded_.Set(counts.overloaded);
+  owners_retiring_.Set(counts.retiring);
+  owners_lost_.Set(counts.lost);
 }
 
 void Metrics::owner_lost(const std::string& how) { owner_losses_.Add({{"how", how}}).Increment(); }

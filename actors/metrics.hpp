@@ -67,7 +67,18 @@ class Metrics {
   void kv_blocks(int blocks, int used);
   void snapshot_taken() { snapshots_.Increment(); }
 
-  void owners(int alive, int overloaded, int lost);
+  /// The name of the model that new streams are recognized with. From one thread at a time.
+  void model(const std::string& name);
+  /// `outcome` is "applied" or "refused".
+  void reloaded(const std::string& outcome) { reloads_.Add({{"outcome", outcome}}).Increment(); }
+
+  struct OwnerCounts {
+    int alive = 0;
+    int overloaded = 0;  ///< of those alive
+    int retiring = 0;    ///< of those alive
+    int lost = 0;
+  };
+  void owners(const OwnerCounts& counts);
   /// `how` is "died" or "hung".
   void owner_lost(const std::string& how);
   void stream_moved() { moved_streams_.Increment(); }
@@ -115,8 +126,12 @@ class Metrics {
   prometheus::Gauge& kv_blocks_;
   prometheus::Gauge& used_kv_blocks_;
   prometheus::Counter& snapshots_;
+  prometheus::Family<prometheus::Gauge>& model_info_;
+  prometheus::Gauge* model_ = nullptr;  // of model_info_
+  prometheus::Family<prometheus::Counter>& reloads_;
   prometheus::Gauge& owners_alive_;
   prometheus::Gauge& owners_overloaded_;
+  prometheus::Gauge& owners_retiring_;
   prometheus::Gauge& owners_lost_;
   prometheus::Family<prometheus::Counter>& owner_losses_;
   prometheus::Counter& moved_streams_;

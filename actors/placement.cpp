@@ -24,7 +24,6 @@ using Time = PlacementState::Time;
 /// What the parts of the actor share.
 struct Placement {
   Self self;
-  PlacementRules rules;
   std::shared_ptr<ServerStatus> status;
   std::shared_ptr<Metrics> metrics;
 
@@ -62,7 +61,8 @@ Room room_of(const PlacementState& state) {
 
 [[nodiscard]] bool may_wait(const Placement& placement) {
   const PlacementState& state = placement.state();
-  return placement.rules.max_wait.count() > 0 && state.waiting.size() < placement.rules.max_waiting;
+  return placement.state().rules.max_wait.count() > 0 &&
+         state.waiting.size() < placement.state().rules.max_waiting;
 }
 
 /// Tells those who do not ask.
@@ -77,14 +77,15 @@ void publish(const Placement& placement) {
       std::ranges::any_of(owners, &Owner::serves) &&
       std::ranges::all_of(owners, [](const Owner& owner) { return owner.alive() || owner.is_remote; }));
   int places = 0;
-  int alive = 0;
-  int overloaded = 0;
+  Metrics::OwnerCounts counts;
   for (const Owner& owner : owners) {
-    alive += owner.alive() ? 1 : 0;
-    overloaded += owner.alive() && owner.overloaded ? 1 : 0;
+    counts.alive += owner.alive() ? 1 : 0;
+    counts.overloaded += owner.alive() && owner.overloaded ? 1 : 0;
+    counts.retiring += owner.alive() && owner.retiring ? 1 : 0;
+    counts.lost += owner.alive() ? 0 : 1;
     places += owner.serves() ? owner.max_streams : 0;
   }
-  placement.metrics->owners(alive, overloaded, static_cast<int>(state.owners.size()) - alive);
+  placement.metrics->owners(counts);
   placement.metrics->stream_places(places);
   placement.metrics->waiting_streams(state.waiting.size() + state.moving.size());
 }
@@ -134,7 +135,7 @@ void refuse(const Placement& placement, Attempt& attempt, const Error& error) {
 
 /// Of a stream that lost its owner: another may come.
 bool may_hope(const Placement& placement) {
-  return placement.rules.owners_may_join ||
+  return placement.state().rules.owners_may_join ||
          std::ranges::any_of(owners_of(placement.state()),
                              [](const Owner& owner) { return owner.started || owner.replace; });
 }
@@ -152,7 +153,7 @@ void wait_or_refuse(const Placement& placement, Attempt attempt) {
   if (is_move ? !may_hope(placement) : !may_wait(placement)) {
     return refuse(placement, attempt, refusal_of(room_of(state)));
   }
-  const std::chrono::milliseconds wait = is_move ? move_wait : placement.rules.max_wait;
+  const std::chrono::milliseconds wait = is_move ? move_wait : placement.state().rules.max_wait;
   attempt.deadline = placement.now() + wait;
   line.push_back(std::move(attempt));
   placement.self->delayed_send(placement.self, wait, idle_atom_v);
@@ -221,10 +222,11 @@ void serve_line(const Placement& placement, std::deque<Attempt>& line) {
   }
 }
 
-/// Whether a retired owner has streams, or may get some that lost another of its model.
+/// Whether a retired owner has streams, or may get some that lost another of its model. One that hangs cannot
+/// be ended.
 bool is_needed(const PlacementState& state, int number) {
   const Owner& owner = state.owners.at(number);
-  if (!owner.retiring) return true;
+  if (!owner.retiring || !owner.answers) return true;
   const auto is_of_its_model = [&](const Attempt& attempt) {
     return attempt.request.is_move && attempt.request.model_identity == owner.model_identity;
   };
@@ -327,6 +329,15 @@ void retire(const Placement& placement, const caf::actor_addr& address) {
   serve_waiting(placement);
 }
 
+/// New streams never find both, nor neither.
+int swap(const Placement& placement, const NewOwners& fresh) {
+  PlacementState& state = placement.state();
+  for (Owner& owner : state.owners | std::views::values) owner.retiring |= !owner.is_remote;
+  for (const PlacedOwner& owner : fresh.owners) join(placement, owner);
+  return static_cast<int>(std::ranges::count_if(
+      state.placed | std::views::values, [&](int number) { return state.owners.at(number).retiring; }));
+}
+
 /// Not at once where it was done just now.
 void replace_later(const Placement& placement, int number) {
   const Owner& owner = placement.state().owners.at(number);
@@ -383,13 +394,13 @@ void watch(const Placement& placement) {
           .then([placement, address = owner.actor.address()](
                     const OwnerHealth& health) { on_pong(placement, address, health); },
                 [](const caf::error&) {});
-    } else if (owner.answers && placement.now() - *owner.pinged >= placement.rules.owner_timeout) {
+    } else if (owner.answers && placement.now() - *owner.pinged >= placement.state().rules.owner_timeout) {
       owner.answers = false;
       lose(placement, number, "hung");
     }
   }
   const auto interval =
-      std::min<std::chrono::milliseconds>(placement.rules.owner_timeout / 4, std::chrono::seconds(1));
+      std::min<std::chrono::milliseconds>(placement.state().rules.owner_timeout / 4, std::chrono::seconds(1));
   placement.self->delayed_send(placement.self, interval, watch_atom_v);
 }
 
@@ -426,8 +437,8 @@ PlacementState::~PlacementState() {
 
 PlacementActor::behavior_type placement_actor(Self self, const PlacementSetup& setup) {
   log_exceptions(self, "placement");
-  const Placement placement{
-      .self = self, .rules = setup.rules, .status = setup.status, .metrics = setup.metrics};
+  self->state.rules = setup.rules;
+  const Placement placement{.self = self, .status = setup.status, .metrics = setup.metrics};
   for (const PlacedOwner& owner : setup.owners) join(placement, owner);
   self->set_down_handler([placement](const caf::down_msg& down) { on_down(placement, down); });
   publish(placement);
@@ -455,6 +466,11 @@ PlacementActor::behavior_type placement_actor(Self self, const PlacementSetup& s
       },
       [placement](join_atom, const PlacedOwner& owner) { join(placement, owner); },
       [placement](retire_atom, const caf::actor_addr& owner) { retire(placement, owner); },
+      [placement](swap_atom, const NewOwners& fresh) { return swap(placement, fresh); },
+      [placement](rules_atom, const PlacementRules& rules) {
+        placement.state().rules = rules;
+        publish(placement);
+      },
       [placement](idle_atom) {
         refuse_overdue(placement, placement.state().moving);
         refuse_overdue(placement, placement.state().waiting);

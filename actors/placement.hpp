@@ -20,13 +20,6 @@
 
 namespace tutti {
 
-struct PlacementRules {
-  std::chrono::milliseconds max_wait{0};          ///< of a new stream for a place; 0 = refused at once
-  size_t max_waiting = 100;                       ///< new streams that wait; one more is refused
-  std::chrono::milliseconds owner_timeout{5000};  ///< an owner that does not answer for so long is lost
-  bool owners_may_join = false;                   ///< there is hope while there is none
-};
-
 /// How long a stream that lost its owner waits for a place on another.
 inline constexpr std::chrono::seconds move_wait{15};
 /// Between two owners of a device that fails again and again.
@@ -61,6 +54,7 @@ struct PlacementState {
     [[nodiscard]] bool alive() const { return started && answers; }
     [[nodiscard]] bool serves() const { return alive() && !retiring; }
   };
+  PlacementRules rules;
   std::map<int, Owner> owners;  // by number, in the order they came
   int last_owner = 0;
   using Place = std::pair<caf::actor_addr, int>;  // a session and its StreamOptions::tag
@@ -94,8 +88,8 @@ struct PlacementState {
 /// replaced; one that only hung is taken back when it answers again.
 ///
 /// Owners may join at any time, and retire: a retired one keeps the streams it has, and is ended with the
-/// last. A stream that moves only goes to an owner of the model that it began with, which may be a retired
-/// one.
+/// last. Owners of another model take over all at once: those of this process that were there retire. A
+/// stream that moves only goes to an owner of the model that it began with, which may be a retired one.
 PlacementActor::behavior_type placement_actor(PlacementActor::stateful_pointer<PlacementState> self,
                                               const PlacementSetup& setup);
 

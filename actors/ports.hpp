@@ -160,8 +160,8 @@ class AdminPort {
   virtual ~AdminPort() = default;
   /// Ends the server as SIGTERM does.
   virtual void drain() = 0;
-  /// Has files that may have changed read again. What is wrong with one leaves all as it was. `answer` is
-  /// called from any thread.
+  /// Has the configuration, and the files that it names, read again. What is wrong with one of them leaves
+  /// all as it was. `answer` is called from any thread, as late as a model takes to load.
   virtual void reload(Answer answer) = 0;
 };
 

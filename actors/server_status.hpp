@@ -8,6 +8,7 @@
 
 #include "actors/metrics.hpp"
 #include "actors/ports.hpp"
+#include "actors/published.hpp"
 #include "config/result.hpp"
 
 namespace tutti {
@@ -37,13 +38,16 @@ class ServerStatus final : public StatusPort {
   void set_room(Room room) { room_ = room; }
   void set_hung_owner(bool hung) { hung_owner_ = hung; }
   [[nodiscard]] bool has_hung_owner() const { return hung_owner_; }
-  /// Before anyone asks for it.
-  void set_model(ModelInfo model) { model_ = std::move(model); }
+  /// That new streams are recognized with.
+  void set_model(const ModelInfo& model) {
+    metrics_.model(model.name);
+    model_.set(model);
+  }
 
   [[nodiscard]] bool ready() const override { return listening_ && !draining_ && owners_complete_; }
   [[nodiscard]] std::optional<Error> refusal() const override;
   [[nodiscard]] std::string metrics() const override { return metrics_.text(); }
-  [[nodiscard]] ModelInfo model() const override { return model_; }
+  [[nodiscard]] ModelInfo model() const override { return *model_.get(); }
 
  private:
   Metrics& metrics_;
@@ -52,7 +56,7 @@ class ServerStatus final : public StatusPort {
   std::atomic<bool> owners_complete_{true};
   std::atomic<bool> hung_owner_{false};
   std::atomic<Room> room_{Room::free};
-  ModelInfo model_;
+  Published<ModelInfo> model_{ModelInfo{}};
 };
 
 }  // namespace tutti

@@ -55,10 +55,12 @@ struct RecognitionService::Impl {
       : metrics(std::move(shared_metrics)),
         status(std::make_shared<ServerStatus>(*metrics)),
         config(options.worker_threads),
-        system(config) {
-    std::vector<PlacedOwner> started = start_owners(options.owners);
-    status->set_model({.name = info.model, .loaded_at = static_cast<int64_t>(std::time(nullptr))});
-    check_credit(options.credit_ms, info.chunk_ms, info.max_buffered_ms);
+        system(config),
+        credit_ms(options.credit_ms) {
+    OwnerGroup owners;
+    std::vector<PlacedOwner> started = start_owners(options.owners, owners, info);
+    check_credit(credit_ms, info.chunk_ms, info.max_buffered_ms);
+    show_model();
     placement = system.spawn(
         placement_actor,
         PlacementSetup{
@@ -96,7 +98,47 @@ struct RecognitionService::Impl {
     return quit;
   }
 
-  std::vector<PlacedOwner> start_owners(const std::vector<OwnerSetup>& setups) {
+  void show_model() const {
+    status->set_model({.name = info.model, .loaded_at = static_cast<int64_t>(std::time(nullptr))});
+  }
+
+  Handover use(const ServiceOptions& options) {
+    Handover handover;
+    if (options.owners.empty()) {
+      check_credit(options.credit_ms, info.chunk_ms, info.max_buffered_ms);
+    } else {
+      handover = swap(options);
+    }
+    caf::anon_send(placement, rules_atom_v, options.placement);
+    caf::anon_send(gateway, grace_atom_v, caf::timespan(options.grace));
+    bridge->use(options.credit_ms, options.endpoint);
+    uploads->use(options.uploads, options.credit_ms);
+    credit_ms = options.credit_ms;
+    return handover;
+  }
+
+  Handover swap(const ServiceOptions& options) {
+    OwnerGroup owners;
+    RecognizerInfo next;
+    std::vector<PlacedOwner> started = start_owners(options.owners, owners, next);
+    // A session of before may still be on its way to an owner.
+    for (const int credit : {credit_ms, options.credit_ms}) {
+      check_credit(credit, next.chunk_ms, next.max_buffered_ms);
+    }
+    Handover handover{.model_before = info.model};
+    caf::scoped_actor self{system};
+    self->request(placement, caf::infinite, swap_atom_v, NewOwners{std::move(started)})
+        .receive([&](int streams) { handover.streams_left = streams; },
+                 [](const caf::error& error) { throw SetupError(caf::to_string(error)); });
+    owners.actors.clear();  // they are its
+    info = next;
+    show_model();
+    return handover;
+  }
+
+  /// Each is in `owners` as soon as it is there.
+  std::vector<PlacedOwner> start_owners(const std::vector<OwnerSetup>& setups, OwnerGroup& owners,
+                                        RecognizerInfo& started_info) {
     caf::scoped_actor self{system};
     std::vector<PlacedOwner> started;
     for (const OwnerSetup& setup : setups) {
@@ -104,10 +146,11 @@ struct RecognitionService::Impl {
       owners.actors.push_back(owner);
       const Started answer = start(self, owner);
       if (!answer) throw SetupError(fmt::format("{}: {}", setup.device, answer.error().message));
-      info = *answer;
-      started.push_back({.actor = owner, .max_streams = answer->max_streams, .replace = [this, setup] {
-                           return system.spawn<caf::detached>(gpu_owner, setup);
-                         }});
+      started_info = *answer;
+      started.push_back({.actor = owner,
+                         .max_streams = answer->max_streams,
+                         .model_identity = answer->model_identity,
+                         .replace = [this, setup] { return system.spawn<caf::detached>(gpu_owner, setup); }});
     }
     return started;
   }
@@ -117,7 +160,7 @@ struct RecognitionService::Impl {
   RecognizerInfo info;
   SystemConfig config;
   caf::actor_system system;
-  OwnerGroup owners;
+  int credit_ms;  // of sessions that open
   PlacementActor placement;
   GatewayActor gateway;
   std::unique_ptr<EventHubBridge> hub;
@@ -139,6 +182,8 @@ UploadPort& RecognitionService::uploads() { return *impl_->uploads; }
 const StatusPort& RecognitionService::status() const { return *impl_->status; }
 
 const RecognizerInfo& RecognitionService::info() const { return impl_->info; }
+
+Handover RecognitionService::use(const ServiceOptions& options) { return impl_->use(options); }
 
 void RecognitionService::listening() { impl_->status->set_listening(); }
 

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "actors/event_hub.hpp"
@@ -25,6 +26,12 @@ struct ServiceOptions {
   int worker_threads = 1;  ///< for all actors but the owners, which have a thread each
 };
 
+/// Of a model that takes over from another.
+struct Handover {
+  std::string model_before;
+  int streams_left = 0;  ///< that go on with models before
+};
+
 /// All actors of a server, wired: owners, placement, gateway. What is outside talks to it through ports and
 /// needs to know nothing of actors. Whatever calls gateway(), uploads() or subscriptions() must have stopped
 /// before the destruction.
@@ -42,6 +49,14 @@ class RecognitionService {
   [[nodiscard]] SubscriptionPort& subscriptions();
   [[nodiscard]] const StatusPort& status() const;
   [[nodiscard]] const RecognizerInfo& info() const;
+
+  /// From now on, of `options`: credit_ms, endpoint, grace, placement and uploads, for what begins then.
+  /// `owners`, unless there are none, are started beside those that serve, and get the new streams; the
+  /// others go on with their streams and end, one by one, with the last of them. Any number of models may
+  /// come to an end at a time.
+  /// Waits for the owners. Throws SetupError, and changes nothing, when one cannot start, or when credit_ms,
+  /// as it is or as it was, does not fit its model. From any thread, but one at a time.
+  Handover use(const ServiceOptions& options);
 
   /// Ready: whoever calls gateway() accepts sessions.
   void listening();

@@ -14,21 +14,30 @@ namespace tutti {
 namespace {
 
 constexpr int owner_nice = 5;
+constexpr int loading_nice = 19;
+
+/// Linux: the priority of a thread id is that thread's alone.
+void give_way(int nice, const char* whose) {
+  if (setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), nice) == 0) return;
+  spdlog::warn("{} thread keeps its priority: {}", whose, std::strerror(errno));
+}
 
 }  // namespace
 
 void prepare_owner_thread(std::optional<int> core) {
   omp_set_num_threads(1);
-  // Linux: the priority of a thread id is that thread's alone.
-  if (setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), owner_nice) != 0) {
-    spdlog::warn("an owner thread keeps its priority: {}", std::strerror(errno));
-  }
+  give_way(owner_nice, "an owner");
   if (!core) return;
   cpu_set_t cores;
   CPU_ZERO(&cores);
   CPU_SET(static_cast<size_t>(*core), &cores);
   const int error = pthread_setaffinity_np(pthread_self(), sizeof cores, &cores);
   if (error != 0) spdlog::warn("an owner thread is not pinned to core {}: {}", *core, std::strerror(error));
+}
+
+void prepare_loading_thread() {
+  omp_set_num_threads(1);
+  give_way(loading_nice, "a loading");
 }
 
 void prepare_upload_thread() {

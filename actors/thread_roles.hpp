@@ -12,6 +12,10 @@ namespace tutti {
 /// its own (one thread a core scales, fork and join on a busy machine does not); pinned to `core` if given.
 void prepare_owner_thread(std::optional<int> core);
 
+/// Makes the calling thread one that loads a model while others serve: nice +19, no OpenMP team. Threads that
+/// it starts are like it.
+void prepare_loading_thread();
+
 /// Makes the calling thread one that decodes a file: it runs when no other wants to, so that owners, which
 /// uploads keep busy all the time, are not put aside for it while a live stream waits.
 void prepare_upload_thread();

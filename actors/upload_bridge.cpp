@@ -75,11 +75,11 @@ UploadBridge::UploadBridge(SpawnUpload spawn, GatewayActor gateway, std::shared_
     : spawn_(std::move(spawn)),
       gateway_(std::move(gateway)),
       metrics_(std::move(metrics)),
-      limits_(limits),
-      credit_ms_(credit_ms) {}
+      terms_({limits, credit_ms}) {}
 
 std::unique_ptr<UploadPlace> UploadBridge::take_place() {
-  auto slot = UploadSlot::take(places_, metrics_, limits_.max_uploads);
+  const std::shared_ptr<const Terms> terms = terms_.get();
+  auto slot = UploadSlot::take(places_, metrics_, terms->limits.max_uploads);
   if (!slot) {
     metrics_->upload_ended("too_many_uploads");
     return nullptr;
@@ -90,8 +90,8 @@ std::unique_ptr<UploadPlace> UploadBridge::take_place() {
                                                    .sink = nullptr,
                                                    .slot = std::move(slot),
                                                    .metrics = metrics_,
-                                                   .credit_ms = credit_ms_,
-                                                   .max_seconds = limits_.max_seconds});
+                                                   .credit_ms = terms->credit_ms,
+                                                   .max_seconds = terms->limits.max_seconds});
 }
 
 }  // namespace tutti

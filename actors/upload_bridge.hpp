@@ -8,6 +8,7 @@
 #include "actors/interfaces.hpp"
 #include "actors/metrics.hpp"
 #include "actors/ports.hpp"
+#include "actors/published.hpp"
 #include "actors/upload_job.hpp"
 
 namespace tutti {
@@ -26,13 +27,19 @@ class UploadBridge final : public UploadPort {
   UploadBridge(SpawnUpload spawn, GatewayActor gateway, std::shared_ptr<Metrics> metrics,
                const UploadLimits& limits, int credit_ms);
   [[nodiscard]] std::unique_ptr<UploadPlace> take_place() override;
+  /// As to the constructor, for uploads from now on. From any thread.
+  void use(const UploadLimits& limits, int credit_ms) { terms_.set({limits, credit_ms}); }
 
  private:
+  struct Terms {
+    UploadLimits limits;
+    int credit_ms;
+  };
+
   SpawnUpload spawn_;
   GatewayActor gateway_;
   std::shared_ptr<Metrics> metrics_;
-  UploadLimits limits_;
-  int credit_ms_;
+  Published<Terms> terms_;
   std::shared_ptr<std::atomic<int>> places_ = std::make_shared<std::atomic<int>>(0);  // taken
   std::atomic<uint64_t> uploads_{0};
 };

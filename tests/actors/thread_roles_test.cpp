@@ -23,6 +23,15 @@ TEST(ThreadRoles, AnOwnerGivesWayToTheThreadsThatSomebodyWaitsFor) {
   EXPECT_EQ(niceness(), before);
 }
 
+TEST(ThreadRoles, LoadingAModelGivesWayToOwners) {
+  int of_loader = 0;
+  std::thread([&] {
+    prepare_loading_thread();
+    of_loader = niceness();
+  }).join();
+  EXPECT_EQ(of_loader, 19);
+}
+
 TEST(ThreadRoles, AnUploadRunsWhenNoOtherThreadWantsTo) {
   int policy = SCHED_OTHER;
   std::thread([&] {

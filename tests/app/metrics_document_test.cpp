@@ -48,6 +48,8 @@ Kinds exported() {
   metrics.upload_ended("done");
   metrics.subscriber_refused("no_such_stream");
   metrics.owner_lost("died");
+  metrics.model("mini");
+  metrics.reloaded("applied");
   const NetStats net;
   const CallbackStats callback;
   metrics.add_source(std::make_shared<NetMetrics>(net));
