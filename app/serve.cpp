@@ -6,15 +6,15 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
-#include <exception>
+#include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "actors/metrics.hpp"
 #include "actors/service.hpp"
+#include "app/administration.hpp"
 #include "app/bundled_model.hpp"
 #include "app/commands.hpp"
 #include "app/log_format.hpp"
@@ -38,59 +38,25 @@ void start_log(const std::string& level) {
 }
 
 /// Also says what is worth a look before the first client comes.
-std::shared_ptr<const ConformerCtc> loaded_model(const ServerConfig& config, const DevicePlan& plan) {
+Generation first_generation(const ServerConfig& config, const DevicePlan& plan,
+                            const std::shared_ptr<Metrics>& metrics) {
   if (!plan.note.empty()) spdlog::info("{}", plan.note);
-  auto [model, device] = open_model(config, plan.devices.front());
-  spdlog::info("model {} from {}", describe(*model), model_directory(config.model).string());
-  if (!model->unused_weights().empty()) {
-    spdlog::info("{} tensors of the checkpoint are not used: {}", model->unused_weights().size(),
-                 fmt::join(model->unused_weights(), " "));
+  Generation first = load_generation(config, plan, metrics);
+  const ServedModel& model = first.model;
+  spdlog::info("model {} from {}", model.description, model_directory(config.model).string());
+  if (!model.unused_weights.empty()) {
+    spdlog::info("{} tensors of the checkpoint are not used: {}", model.unused_weights.size(),
+                 fmt::join(model.unused_weights, " "));
   }
-  spdlog::info("device {}", device);
+  spdlog::info("device {}", model.device);
   spdlog::info("{}", describe(plan, config.engine));
-  return model;
+  spdlog::info("K/V pool: {}", model.pool.arithmetic);
+  return first;
 }
 
-/// What is asked for at the admin port. Outlives the server, which it gets to know after it.
-class Administration final : public AdminPort {
- public:
-  Administration(const ServerConfig& config, RecognitionService& service)
-      : config_(config), service_(service) {}
-
-  /// Before the server starts.
-  void administer(NetServer& server) {
-    server_ = &server;
-    server.use_admin(*this);
-  }
-
-  void drain() override { service_.drain(); }
-
-  /// Certificate and keys: all or none.
-  void reload(Answer answer) override {
-    try {
-      Credentials credentials = plan_credentials(config_);
-      const std::optional<TlsIdentity> certificate = plan_certificate(config_);
-      if (certificate) server_->use_certificate(*certificate);
-      server_->use_credentials(std::move(credentials));
-      const std::string done =
-          certificate ? fmt::format("certificate ({}) and keys were read again", certificate->description)
-                      : "keys were read again";
-      spdlog::info("{}", done);
-      answer(done);
-    } catch (const std::exception& error) {
-      spdlog::error("nothing was reloaded: {}", error.what());
-      answer(fail("not_reloaded", error.what()));
-    }
-  }
-
- private:
-  const ServerConfig& config_;
-  RecognitionService& service_;
-  NetServer* server_ = nullptr;
-};
-
 /// The order of the end: the gateway drains, then the sockets close, then the actors go.
-void serve(const ServerConfig& config) {
+void serve(const std::function<ServerConfig()>& read_config) {
+  const ServerConfig config = read_config();
   block_signals({SIGTERM, SIGINT, SIGHUP});
   start_log(config.log_level);
   cpu::use_level(config.engine.cpu_level);
@@ -105,27 +71,14 @@ void serve(const ServerConfig& config) {
     metrics->add_source(std::make_shared<CallbackMetrics>(callback->stats()));
     spdlog::info("results are posted to {}", config.callback_url);
   }
-  const std::shared_ptr<const ConformerCtc> model = loaded_model(config, plan);
-  EngineConfig engine = config.engine;
-  const PoolPlan pool = plan_memory(plan, model, engine);
-  spdlog::info("K/V pool: {}", pool.arithmetic);
-  engine.max_num_blocks = pool.num_blocks;
-  RecognitionService service(
-      {.owners = plan_owners(plan, model, config, engine, metrics),
-       .credit_ms = config.credit_ms,
-       .endpoint = {.silence_after_speech_ms = config.engine.endpoint_silence_ms,
-                    .long_silence_ms = config.engine.endpoint_long_silence_ms,
-                    .max_segment_ms = config.engine.max_segment_ms},
-       .grace = std::chrono::seconds(config.grace_s),
-       .placement = {.max_wait = std::chrono::milliseconds(config.max_wait_ms),
-                     .max_waiting = static_cast<size_t>(config.max_waiting),
-                     .owner_timeout = std::chrono::seconds(config.owner_timeout_s)},
-       .uploads = {.max_uploads = config.max_uploads, .max_seconds = config.max_upload_seconds},
-       .subscribers = {.max_subscribers = config.max_subscribers},
-       .callback = {.port = callback, .all_sessions = config.callback_sessions == "all"},
-       .worker_threads = plan.threads.workers},
-      metrics);
-  Administration administration(config, service);
+  Generation first = first_generation(config, plan, metrics);
+  ServiceOptions options = plan_service(config, plan.threads);
+  options.owners = std::exchange(first.owners, {});
+  options.callback = {.port = callback, .all_sessions = config.callback_sessions == "all"};
+  RecognitionService service(options, metrics);
+  options.owners.clear();  // they hold the model
+  Administration administration(
+      read_config, {.config = config, .devices = plan, .model = std::move(first.model)}, service, metrics);
   NetServer server(network, service.gateway(), service.status(), service.uploads(), service.subscriptions());
   metrics->add_source(std::make_shared<NetMetrics>(server.stats()));
   administration.administer(server);
@@ -141,7 +94,7 @@ void serve(const ServerConfig& config) {
   }
   const SignalWatch stops({SIGTERM, SIGINT},
                           [&service](int count) { count == 1 ? service.drain() : service.stop(); });
-  const SignalWatch hangups({SIGHUP}, [&administration](int) { administration.reload([](const auto&) {}); });
+  const SignalWatch hangups({SIGHUP}, [&administration](int) { administration.reload_now(); });
   service.wait();
   server.stop();
   if (callback) callback->stop(std::chrono::seconds(config.callback_timeout_s));
@@ -165,8 +118,8 @@ void add_config_flags(CLI::App& command, ServeOptions& options) {
   const ServerConfig defaults;
   for (const ConfigOption& option : config_options()) {
     const std::string name(option.name);
-    const std::string help =
-        fmt::format("{} Accepts {}; default {}.", option.help, option.accepted(), option.to_toml(defaults));
+    const std::string help = fmt::format("{} Accepts {}; default {}. {}", option.help, option.accepted(),
+                                         option.to_toml(defaults), when_applied(option.applies));
     const auto note = [&options, name](const std::string& value) { options.flags.emplace_back(name, value); };
     CLI::Option* flag = nullptr;
     if (std::holds_alternative<SwitchField>(option.value)) {
@@ -203,23 +156,27 @@ void add_serve(CLI::App& app, int& exit_code) {
       "environment, the environment over the file.\n"
       "SIGTERM or SIGINT refuses new streams and lets open ones go on for --grace-s, when they get their "
       "last\n"
-      "finals; a second one stops at once.");
+      "finals; a second one stops at once. SIGHUP reads the configuration, keys, certificate and model "
+      "again: "
+      "each\n"
+      "option says whether it is reloaded. What is wrong, or does not fit, leaves all as it was.");
   command->add_option("--config", options->config_file, "Configuration file (TOML)")->type_name("FILE");
   command->add_flag("--print-config", options->print_config, "Write the configuration as a file, and exit");
   command->add_flag("--check", options->check, "Say what would run, or what is wrong with it, and exit");
   add_config_flags(*command, *options);
   command->callback([options, &exit_code] {
     exit_code = 0;
-    const ServerConfig config =
-        load_config({.flags = options->flags,
-                     .environment = [](const char* name) -> const char* { return std::getenv(name); },
-                     .file = options->config_file});
+    const auto read_config = [options] {
+      return load_config({.flags = options->flags,
+                          .environment = [](const char* name) -> const char* { return std::getenv(name); },
+                          .file = options->config_file});
+    };
     if (options->print_config) {
-      fmt::print("{}", render_toml(config));
+      fmt::print("{}", render_toml(read_config()));
     } else if (options->check) {
-      exit_code = check_server(config) ? 0 : 1;
+      exit_code = check_server(read_config()) ? 0 : 1;
     } else {
-      serve(config);
+      serve(read_config);
     }
   });
 }

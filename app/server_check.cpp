@@ -7,9 +7,11 @@
 #include <string_view>
 #include <utility>
 
+#include "app/bundled_model.hpp"
 #include "app/server_plan.hpp"
 #include "engine/engine.hpp"
 #include "gpu/cpu/level.hpp"
+#include "model/model_loader.hpp"
 
 namespace tutti {
 namespace {
@@ -49,7 +51,7 @@ bool check_server(const ServerConfig& config) {
   });
   LoadedModel loaded;
   good &= passes("model", [&] {
-    loaded = open_model(config, devices.devices.front());
+    loaded = open_model(load_model(model_directory(config.model)), config.engine, devices.devices.front());
     return fmt::format("{}; {}", describe(*loaded.model), loaded.device);
   });
   if (loaded.model == nullptr) return false;

@@ -11,10 +11,13 @@
 #include <string>
 
 #include "app/bundled_model.hpp"
+#include "app/file_stamp.hpp"
 #include "app/machine_memory.hpp"
 #include "engine/engine.hpp"
 #include "engine/model_runner.hpp"
+#include "engine/recognizer_identity.hpp"
 #include "gpu/ops.hpp"
+#include "model/model_identity.hpp"
 #include "model/model_loader.hpp"
 
 namespace tutti {
@@ -145,11 +148,10 @@ std::optional<CallbackOptions> plan_callback(const ServerConfig& config) {
   return options;
 }
 
-LoadedModel open_model(const ServerConfig& config, const Device& device) {
-  const std::unique_ptr<Ops> ops = open_device(device, parse_weight_type(config.engine.weights));
-  return {.model = std::make_shared<const ConformerCtc>(load_model(model_directory(config.model)), *ops,
-                                                        required_positions(config.engine),
-                                                        required_hypothesis_tokens(config.engine)),
+LoadedModel open_model(Checkpoint checkpoint, const EngineConfig& config, const Device& device) {
+  const std::unique_ptr<Ops> ops = open_device(device, parse_weight_type(config.weights));
+  return {.model = std::make_shared<const ConformerCtc>(
+              std::move(checkpoint), *ops, required_positions(config), required_hypothesis_tokens(config)),
           .device = std::string(ops->description())};
 }
 
@@ -160,7 +162,7 @@ int64_t memory_in_use(const Device& device) {
   return device.kind == Device::Kind::cpu ? allocated_memory() : -free_device_memory(device);
 }
 
-MemoryBudget memory_budget(const DevicePlan& plan, const EngineConfig& config) {
+MemoryBudget memory_budget(const DevicePlan& plan, const EngineConfig& config, int64_t held) {
   constexpr double left_to_others = 0.1;
   const Device& device = plan.devices.front();
   const bool on_cpu = device.kind == Device::Kind::cpu;
@@ -168,7 +170,7 @@ MemoryBudget memory_budget(const DevicePlan& plan, const EngineConfig& config) {
   if (config.memory_budget_mib != 0) {
     return {.source = "engine.memory_budget_mib",
             .available = int64_t{config.memory_budget_mib} << 20,
-            .resident = on_cpu ? resident_memory() : 0,
+            .resident = on_cpu ? resident_memory() : held,
             .owners = budget.owners};
   }
   if (!on_cpu) budget.source += " of " + to_string(device);
@@ -179,10 +181,10 @@ MemoryBudget memory_budget(const DevicePlan& plan, const EngineConfig& config) {
 }  // namespace
 
 PoolPlan plan_memory(const DevicePlan& plan, const std::shared_ptr<const ConformerCtc>& model,
-                     const EngineConfig& config) {
+                     const EngineConfig& config, int64_t held) {
   const Device& device = plan.devices.front();
   const CacheConfig cache = with_model_geometry(cache_limits(config), *model);
-  MemoryBudget budget = memory_budget(plan, config);
+  MemoryBudget budget = memory_budget(plan, config, held);
   CacheConfig smallest = cache.validated();
   smallest.max_num_blocks = static_cast<int>(smallest.max_streams * smallest.min_blocks_per_stream());
   const int64_t block_bytes = bytes_per_kv_block(smallest, ModelRunner::kv_dtype);
@@ -195,14 +197,36 @@ PoolPlan plan_memory(const DevicePlan& plan, const std::shared_ptr<const Conform
   return plan_pool(cache, block_bytes, budget);
 }
 
+namespace {
+
+/// Of weights of f32 and bf16: those of bf16 are widened before they are packed.
+WeightNeeds weight_needs(const Checkpoint& checkpoint, WeightType type) {
+  constexpr int64_t f32_bytes = 4;
+  WeightNeeds needs;
+  for (const auto& [name, tensor] : checkpoint.weights.views()) {
+    const int64_t elements = tensor.shape.elements();
+    const bool is_matrix = tensor.shape.rank() > 1;
+    needs.kept += elements * (type == WeightType::fp32 || !is_matrix ? f32_bytes
+                              : type == WeightType::bf16             ? f32_bytes / 2
+                                                                     : f32_bytes / 4);
+    if (tensor.dtype == DType::bf16) needs.loading += elements * f32_bytes;
+  }
+  return needs;
+}
+
+std::string identify(const Checkpoint& checkpoint, const EngineConfig& config) {
+  return fmt::format("{} {}", to_string(identify_model(checkpoint)), recognition_settings(config));
+}
+
 std::vector<OwnerSetup> plan_owners(const DevicePlan& plan, const std::shared_ptr<const ConformerCtc>& model,
                                     const ServerConfig& config, const EngineConfig& engine,
-                                    const std::shared_ptr<Metrics>& metrics) {
+                                    const std::string& identity, const std::shared_ptr<Metrics>& metrics) {
   std::vector<OwnerSetup> owners;
   for (const Device& device : plan.devices) {
     const bool pinned = device.kind == Device::Kind::cpu && plan.threads.pin_owners;
     owners.push_back(
         {.device = to_string(device),
+         .model_identity = identity,
          .make_engine = [model, device,
                          engine] { return std::make_unique<Engine>(model, open_device(device), engine); },
          .core = pinned ? std::optional(plan.cores[owners.size()]) : std::nullopt,
@@ -211,6 +235,76 @@ std::vector<OwnerSetup> plan_owners(const DevicePlan& plan, const std::shared_pt
          .metrics = metrics});
   }
   return owners;
+}
+
+Generation load_generation(Checkpoint checkpoint, std::string files, std::string identity,
+                           const ServerConfig& config, const DevicePlan& plan,
+                           const std::shared_ptr<Metrics>& metrics, const ServedModel* served) {
+  EngineConfig engine = config.engine;
+  const int64_t held = served == nullptr ? 0 : served->pool.bytes;
+  require_room(weight_needs(checkpoint, parse_weight_type(engine.weights)),
+               memory_budget(plan, engine, held));
+  LoadedModel loaded = open_model(std::move(checkpoint), engine, plan.devices.front());
+  const bool has_window = engine.num_left_chunks >= 0;
+  if (served != nullptr && engine.max_num_blocks == 0 && !has_window && !served->has_window) {
+    engine.max_num_blocks = served->pool.num_blocks;
+  }
+  PoolPlan pool = plan_memory(plan, loaded.model, engine, held);
+  engine.max_num_blocks = pool.num_blocks;
+  Generation generation;
+  generation.owners = plan_owners(plan, loaded.model, config, engine, identity, metrics);
+  generation.model = {.files = std::move(files),
+                      .identity = std::move(identity),
+                      .description = describe(*loaded.model),
+                      .device = std::move(loaded.device),
+                      .unused_weights = loaded.model->unused_weights(),
+                      .has_window = has_window,
+                      .pool = std::move(pool)};
+  return generation;
+}
+
+}  // namespace
+
+Generation load_generation(const ServerConfig& config, const DevicePlan& plan,
+                           const std::shared_ptr<Metrics>& metrics) {
+  const std::filesystem::path directory = model_directory(config.model);
+  std::string files = stamp_files(directory);
+  Checkpoint checkpoint = load_model(directory);
+  std::string identity = identify(checkpoint, config.engine);
+  return load_generation(std::move(checkpoint), std::move(files), std::move(identity), config, plan, metrics,
+                         nullptr);
+}
+
+std::optional<Generation> load_if_changed(const ServerConfig& config, const DevicePlan& plan,
+                                          const std::shared_ptr<Metrics>& metrics, ServedModel& served,
+                                          bool is_changed) {
+  const std::filesystem::path directory = model_directory(config.model);
+  std::string files = stamp_files(directory);
+  if (!is_changed && files == served.files) return std::nullopt;
+  Checkpoint checkpoint = load_model(directory);
+  std::string identity = identify(checkpoint, config.engine);
+  if (!is_changed && identity == served.identity) {
+    served.files = std::move(files);
+    return std::nullopt;
+  }
+  return load_generation(std::move(checkpoint), std::move(files), std::move(identity), config, plan, metrics,
+                         &served);
+}
+
+ServiceOptions plan_service(const ServerConfig& config, const ThreadPlan& threads) {
+  ServiceOptions options;
+  options.credit_ms = config.credit_ms;
+  options.endpoint = {.silence_after_speech_ms = config.engine.endpoint_silence_ms,
+                      .long_silence_ms = config.engine.endpoint_long_silence_ms,
+                      .max_segment_ms = config.engine.max_segment_ms};
+  options.grace = std::chrono::seconds(config.grace_s);
+  options.placement = {.max_wait = std::chrono::milliseconds(config.max_wait_ms),
+                       .max_waiting = static_cast<size_t>(config.max_waiting),
+                       .owner_timeout = std::chrono::seconds(config.owner_timeout_s)};
+  options.uploads = {.max_uploads = config.max_uploads, .max_seconds = config.max_upload_seconds};
+  options.subscribers = {.max_subscribers = config.max_subscribers};
+  options.worker_threads = threads.workers;
+  return options;
 }
 
 std::string describe(const DevicePlan& plan, const EngineConfig& config) {

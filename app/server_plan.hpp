@@ -7,10 +7,12 @@
 
 #include "actors/gpu_owner.hpp"
 #include "actors/metrics.hpp"
+#include "actors/service.hpp"
 #include "app/usable_cores.hpp"
 #include "cache/pool_budget.hpp"
 #include "config/server_config.hpp"
 #include "gpu/device.hpp"
+#include "model/checkpoint.hpp"
 #include "model/conformer.hpp"
 #include "net/callback_sender.hpp"
 #include "net/server.hpp"
@@ -45,19 +47,47 @@ struct LoadedModel {
   std::string device;  ///< what it was packed for, in words
 };
 /// The weights are packed once, by `device`; all devices are of its kind and read them.
-[[nodiscard]] LoadedModel open_model(const ServerConfig& config, const Device& device);
+[[nodiscard]] LoadedModel open_model(Checkpoint checkpoint, const EngineConfig& config, const Device& device);
 
 /// The memory of each owner's K/V pool; `config.max_num_blocks` becomes its num_blocks. Free memory, the
 /// GPU's where it computes, or the budget of the configuration, which on a GPU is what may be added to the
-/// model, less what this program holds and what an engine takes besides its pool, which is measured on one
-/// with the smallest pool there can be. Ask for it while the model is all that is loaded.
+/// model and to `held` bytes of pools already there, less what this program holds and what an engine takes
+/// besides its pool, which is measured on one with the smallest pool there can be: ask for it while nothing
+/// else is loaded.
 [[nodiscard]] PoolPlan plan_memory(const DevicePlan& plan, const std::shared_ptr<const ConformerCtc>& model,
-                                   const EngineConfig& config);
+                                   const EngineConfig& config, int64_t held = 0);
 
-[[nodiscard]] std::vector<OwnerSetup> plan_owners(const DevicePlan& plan,
-                                                  const std::shared_ptr<const ConformerCtc>& model,
-                                                  const ServerConfig& config, const EngineConfig& engine,
-                                                  const std::shared_ptr<Metrics>& metrics);
+/// A model that is served, or is going to be.
+struct ServedModel {
+  std::string files;        ///< stamp_files of its directory, before they were read
+  std::string identity;     ///< of what decides its results: RecognizerInfo::model_identity
+  std::string description;  ///< a line
+  std::string device;       ///< what it was packed for, in words
+  std::vector<std::string> unused_weights;
+  bool has_window = false;  ///< EngineConfig::num_left_chunks
+  PoolPlan pool;
+};
+
+/// The owners of one model, which hold it. Not started yet.
+struct Generation {
+  ServedModel model;
+  std::vector<OwnerSetup> owners;
+};
+
+/// Loads the model of `config` and plans its memory.
+[[nodiscard]] Generation load_generation(const ServerConfig& config, const DevicePlan& plan,
+                                         const std::shared_ptr<Metrics>& metrics);
+
+/// The same beside `served`, where it has to fit as a whole: weights, activations and pool, in what is free
+/// or what the budget leaves. With unlimited history, whose pool otherwise has all that is free, it is as
+/// large as that of `served`. Nothing when neither the configuration `is_changed` nor what the model's files
+/// say; `served` then has the stamp they have now.
+[[nodiscard]] std::optional<Generation> load_if_changed(const ServerConfig& config, const DevicePlan& plan,
+                                                        const std::shared_ptr<Metrics>& metrics,
+                                                        ServedModel& served, bool is_changed);
+
+/// All but the owners and who is called.
+[[nodiscard]] ServiceOptions plan_service(const ServerConfig& config, const ThreadPlan& threads);
 
 // Each in words, one line.
 

@@ -76,6 +76,19 @@ int64_t MemoryBudget::available_for(int64_t bytes) const {
   return static_cast<int64_t>(std::ceil(static_cast<double>(share) / utilization));
 }
 
+void require_room(const WeightNeeds& weights, const MemoryBudget& budget) {
+  const auto share = static_cast<int64_t>(static_cast<double>(budget.available) * budget.utilization);
+  const int64_t needed = weights.kept + weights.loading;
+  if (share - budget.resident >= needed) return;
+  throw SetupError(
+      fmt::format("the weights do not fit: they need {}, and {} more while they are loaded; {} {} x {:.2f} - "
+                  "{} resident = {}; "
+                  "raise {} to {:.0f} MiB, or take a smaller model or a narrower type of weights",
+                  mib(weights.kept), mib(weights.loading), budget.source, mib(budget.available),
+                  budget.utilization, mib(budget.resident), mib(share - budget.resident), budget.source,
+                  std::ceil(static_cast<double>(needed + budget.resident) / budget.utilization / mebibyte)));
+}
+
 PoolPlan plan_pool(const CacheConfig& config, int64_t block_bytes, const MemoryBudget& budget) {
   const CacheConfig c = config.validated();
   const int64_t fit = budget.pool_bytes() / block_bytes;
@@ -94,6 +107,7 @@ PoolPlan plan_pool(const CacheConfig& config, int64_t block_bytes, const MemoryB
           : fmt::format(" (at most {} frames)", int64_t{planned.blocks_per_stream()} * c.block_size_frames);
   return {
       .num_blocks = planned.max_num_blocks,
+      .bytes = (blocks * block_bytes + budget.activations) * budget.owners,
       .arithmetic = fmt::format("{}{}: {} x {}{}; {}", pool_size(blocks, block_bytes), each(budget.owners),
                                 counted(c.max_streams, "stream"),
                                 counted(planned.blocks_per_stream(), "block"), limit, arithmetic(budget))};

@@ -23,9 +23,19 @@ struct MemoryBudget {
   [[nodiscard]] int64_t available_for(int64_t bytes) const;
 };
 
+/// Memory that a model's weights take, in bytes.
+struct WeightNeeds {
+  int64_t kept = 0;     ///< as they are computed with
+  int64_t loading = 0;  ///< besides, until they have been loaded
+};
+
+/// Throws SetupError when the budget does not hold the weights; the message says what would do.
+void require_room(const WeightNeeds& weights, const MemoryBudget& budget);
+
 /// The pool of each owner.
 struct PoolPlan {
   int num_blocks = 0;
+  int64_t bytes = 0;       ///< of all owners, with their activations
   std::string arithmetic;  ///< how it came about, one line for the log
 };
 

@@ -37,6 +37,7 @@ class AudioSocketSession final : public Connection, public std::enable_shared_fr
       : ticket_(std::move(ticket)),
         slot_(std::move(slot)),
         hub_(ticket_.hub()),
+        options_(ticket_.options()),
         socket_(std::move(socket)),
         silence_(socket_.get_executor()),
         end_(socket_.get_executor()),
@@ -75,6 +76,7 @@ class AudioSocketSession final : public Connection, public std::enable_shared_fr
   ConnectionTicket ticket_;
   SessionSlot slot_;
   Hub& hub_;
+  std::shared_ptr<const NetOptions> options_;
   asio::ip::tcp::socket socket_;
   asio::steady_timer silence_;  // how long a read may take
   asio::steady_timer end_;      // how long the session
@@ -129,8 +131,8 @@ void AudioSocketSession::run() {
 void AudioSocketSession::open() {
   if (closed_) return;
   ++hub_.stats.sessions;
-  if (hub_.options.max_stream > std::chrono::milliseconds::zero()) {
-    end_.expires_after(hub_.options.max_stream);
+  if (options_->max_stream > std::chrono::milliseconds::zero()) {
+    end_.expires_after(options_->max_stream);
     end_.async_wait([self = weak_from_this()](const error_code& cancelled) {
       if (const auto open = self.lock(); open && !cancelled) open->end_at_limit();
     });
@@ -145,7 +147,7 @@ void AudioSocketSession::read() {
   reading_ = true;
   const auto most = static_cast<size_t>(std::min<int64_t>(credit_, read_slice_bytes));
   // Who connects says at once which call it is about.
-  silence_.expires_after(has_heard_ ? hub_.options.idle_timeout : hub_.options.handshake_timeout);
+  silence_.expires_after(has_heard_ ? options_->idle_timeout : options_->handshake_timeout);
   silence_.async_wait([self = shared_from_this()](const error_code& cancelled) {
     if (!cancelled) self->on_silence();
   });

@@ -9,6 +9,7 @@
 namespace tutti {
 
 class Hub;
+struct NetOptions;
 
 /// One accepted socket, whatever is spoken on it.
 class Connection {
@@ -22,7 +23,8 @@ class Connection {
 /// becomes a WebSocket session; its destruction frees the place.
 class ConnectionTicket {
  public:
-  ConnectionTicket(std::shared_ptr<Hub> hub, uint64_t id) : hub_(std::move(hub)), id_(id) {}
+  ConnectionTicket(std::shared_ptr<Hub> hub, uint64_t id, std::shared_ptr<const NetOptions> options)
+      : hub_(std::move(hub)), id_(id), options_(std::move(options)) {}
   ConnectionTicket(ConnectionTicket&&) noexcept = default;
   ConnectionTicket& operator=(ConnectionTicket&&) = delete;
   ~ConnectionTicket();
@@ -33,10 +35,13 @@ class ConnectionTicket {
   void assign(std::weak_ptr<Connection> connection) const;
   [[nodiscard]] Hub& hub() const { return *hub_; }
   [[nodiscard]] const std::shared_ptr<Hub>& shared_hub() const { return hub_; }
+  /// Those that were in force when the connection was accepted: it keeps them.
+  [[nodiscard]] const std::shared_ptr<const NetOptions>& options() const { return options_; }
 
  private:
   std::shared_ptr<Hub> hub_;
   uint64_t id_;
+  std::shared_ptr<const NetOptions> options_;
 };
 
 }  // namespace tutti

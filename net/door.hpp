@@ -29,8 +29,11 @@ class Door {
   Door(Credentials credentials, int max_per_address)
       : credentials_(std::move(credentials)), max_per_address_(max_per_address) {}
 
-  /// Who may come from now on. Who is in stays, and what was taken counts.
-  void use(Credentials credentials) { credentials_ = std::move(credentials); }
+  /// Who may come from now on, as to the constructor. Who is in stays, and what was taken counts.
+  void use(Credentials credentials, int max_per_address) {
+    credentials_ = std::move(credentials);
+    max_per_address_ = max_per_address;
+  }
 
   /// Refuses with 401 "unauthorized", 403 "forbidden", or 429 and a code of Ledger or "too_many_connections".
   [[nodiscard]] Admitted<Client> admit(const Ask& ask, Time now);

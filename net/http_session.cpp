@@ -55,10 +55,11 @@ class HttpSession final : public Connection, public std::enable_shared_from_this
   HttpSession(ConnectionTicket ticket, tcp::socket socket, std::shared_ptr<TlsContext> tls, HttpPort port)
       : ticket_(std::move(ticket)),
         hub_(ticket_.hub()),
+        options_(ticket_.options()),
         tls_(std::move(tls)),
         port_(port),
         stream_(std::move(socket)),
-        buffer_(hub_.options.max_header_bytes + read_ahead_bytes) {}
+        buffer_(options_->max_header_bytes + read_ahead_bytes) {}
 
   void run() {
     ticket_.assign(weak_from_this());
@@ -81,9 +82,9 @@ class HttpSession final : public Connection, public std::enable_shared_from_this
     if (shutting_down_) return;
     error_code gone;
     peer_ = stream_.tcp().socket().remote_endpoint(gone).address();
-    is_through_proxy_ = is_trusted(peer_, hub_.options.trusted_proxies);
-    stream_.tcp().expires_after(hub_.options.handshake_timeout);
-    if (is_through_proxy_ && hub_.options.proxy_protocol) return read_proxy_header();
+    is_through_proxy_ = is_trusted(peer_, options_->trusted_proxies);
+    stream_.tcp().expires_after(options_->handshake_timeout);
+    if (is_through_proxy_ && options_->proxy_protocol) return read_proxy_header();
     begin();
   }
 
@@ -105,7 +106,7 @@ class HttpSession final : public Connection, public std::enable_shared_from_this
     }
     if (!proxy_header_.client()) return begin();
     peer_ = *proxy_header_.client();
-    is_through_proxy_ = is_trusted(peer_, hub_.options.trusted_proxies);
+    is_through_proxy_ = is_trusted(peer_, options_->trusted_proxies);
     if (is_through_proxy_) return begin();
     ticket_.claim_address(address_account(peer_), [self = shared_from_this()](bool may_enter) {
       asio::post(self->stream_.get_executor(),
@@ -123,7 +124,7 @@ class HttpSession final : public Connection, public std::enable_shared_from_this
   /// Tells TLS from a client that does not know that it is spoken here.
   void read_first_byte() {
     if (shutting_down_) return;
-    stream_.tcp().expires_after(hub_.options.handshake_timeout);
+    stream_.tcp().expires_after(options_->handshake_timeout);
     stream_.async_read_some(asio::buffer(&first_byte_, 1),
                             [self = shared_from_this()](const error_code& error, size_t) {
                               error ? self->stream_.close() : self->on_first_byte();
@@ -151,8 +152,8 @@ class HttpSession final : public Connection, public std::enable_shared_from_this
     if (shutting_down_) return;
     cors_.clear();
     parser_.emplace();
-    parser_->header_limit(static_cast<uint32_t>(hub_.options.max_header_bytes));
-    stream_.tcp().expires_after(hub_.options.handshake_timeout);
+    parser_->header_limit(static_cast<uint32_t>(options_->max_header_bytes));
+    stream_.tcp().expires_after(options_->handshake_timeout);
     // The header only. What of a body is read, and how much, is up to what serves the request.
     parser_->body_limit(boost::none);
     http::async_read_header(
@@ -172,8 +173,7 @@ class HttpSession final : public Connection, public std::enable_shared_from_this
                    parser_->keep_alive() && parser_->is_done());
     }
     const std::string_view origin = header(request, http::field::origin);
-    if (!origin.empty() &&
-        !may_use(origin, header(request, http::field::host), hub_.options.allowed_origins)) {
+    if (!origin.empty() && !may_use(origin, header(request, http::field::host), options_->allowed_origins)) {
       return refuse_origin();
     }
     cors_ = cors_headers(request);
@@ -228,7 +228,7 @@ class HttpSession final : public Connection, public std::enable_shared_from_this
   void ask(Ask wanted, std::function<void(Visit)> then) {
     const auto& request = parser_->get();
     wanted.credentials = credential_headers(request);
-    client_address_ = client_address(peer_, forwarded_for(request), hub_.options.trusted_proxies);
+    client_address_ = client_address(peer_, forwarded_for(request), options_->trusted_proxies);
     // Else the connection is counted.
     const bool holds = wanted.is_stream || wanted.right == Right::monitor;
     if (is_through_proxy_ && holds) wanted.address_account = address_account(client_address_);
@@ -310,7 +310,7 @@ class HttpSession final : public Connection, public std::enable_shared_from_this
       ++hub_.stats.refused_sessions;
       return write(try_again_later(error_reply(503, refusal->code, refusal->message)), may_keep_alive());
     }
-    auto slot = SessionSlot::take(hub_.stats, hub_.options.max_sessions);
+    auto slot = SessionSlot::take(hub_.stats, options_->max_sessions);
     if (!slot) {
       ++hub_.stats.refused_sessions;
       return write(try_again_later(error_reply(503, "full",
@@ -402,7 +402,7 @@ class HttpSession final : public Connection, public std::enable_shared_from_this
 
   void serve_events(std::unique_ptr<SubscriptionPlace> place) {
     const auto subscription = std::make_shared<SubscriptionExchange>(
-        shared_from_this(), ticket_.shared_hub(), stream_, buffer_, std::move(place),
+        shared_from_this(), ticket_.shared_hub(), options_, stream_, buffer_, std::move(place),
         StreamedReply(parser_->get().version() < 11, may_keep_alive(), cors_), [this](bool keep_alive) {
           subscription_.reset();
           visit_.reset();
@@ -417,8 +417,8 @@ class HttpSession final : public Connection, public std::enable_shared_from_this
 
   void upload(Visit visit) {
     visit_.emplace(std::move(visit));
-    std::make_shared<Exchange>(shared_from_this(), hub_, stream_, buffer_, std::move(*parser_), cors_,
-                               *visit_,
+    std::make_shared<Exchange>(shared_from_this(), hub_, *options_, stream_, buffer_, std::move(*parser_),
+                               cors_, *visit_,
                                [this](Exchange::Outcome outcome) { on_uploaded(std::move(outcome)); })
         ->start();
   }
@@ -435,7 +435,7 @@ class HttpSession final : public Connection, public std::enable_shared_from_this
     response_ = {};
     response_.version(11);
     response_.result(reply.status);
-    response_.set(http::field::server, hub_.options.server_name);
+    response_.set(http::field::server, options_->server_name);
     if (!reply.content_type.empty()) response_.set(http::field::content_type, reply.content_type);
     response_.keep_alive(keep_alive);
     for (const auto& [name, value] : reply.headers) response_.insert(name, value);
@@ -446,7 +446,7 @@ class HttpSession final : public Connection, public std::enable_shared_from_this
     // It would be the length that the page has (RFC 9110, section 8.6).
     if (response_.result() == http::status::not_modified) response_.erase(http::field::content_length);
     if (parser_->is_header_done() && parser_->get().method() == http::verb::head) response_.body().clear();
-    stream_.tcp().expires_after(hub_.options.handshake_timeout);
+    stream_.tcp().expires_after(options_->handshake_timeout);
     http::async_write(stream_, response_,
                       [self = shared_from_this(), keep_alive](const error_code& error, size_t) {
                         self->on_write(error, keep_alive);
@@ -475,6 +475,7 @@ class HttpSession final : public Connection, public std::enable_shared_from_this
 
   ConnectionTicket ticket_;
   Hub& hub_;
+  std::shared_ptr<const NetOptions> options_;
   std::shared_ptr<TlsContext> tls_;
   HttpPort port_;
   Transport stream_;

@@ -154,16 +154,18 @@ void ConnectionTicket::claim_address(std::string account, std::function<void(boo
               answer = std::move(answer)]() mutable { hub->claim_address(id, std::move(account), answer); });
 }
 
-Hub::Hub(const NetOptions& net_options, GatewayPort& gateway_port, const StatusPort& status_port,
+Hub::Hub(const NetOptions& options, GatewayPort& gateway_port, const StatusPort& status_port,
          UploadPort& upload_port, SubscriptionPort& subscription_port)
-    : options(net_options),
-      gateway(gateway_port),
+    : gateway(gateway_port),
       status(status_port),
       uploads(upload_port),
       subscriptions(subscription_port),
+      has_tls_(options.tls.has_value()),
+      has_admin_port_(!options.admin_bind.empty()),
       strand_(asio::make_strand(io)),
-      door_(net_options.credentials, net_options.max_connections_per_address) {
-  if (options.tls) tls_ = make_context(*options.tls);
+      options_(std::make_shared<const NetOptions>(options)),
+      door_(options.credentials, options.max_connections_per_address) {
+  if (has_tls_) tls_ = make_context(*options.tls);
   const tcp::endpoint endpoint = allowed_endpoint(options, options.bind, "--bind");
   using enum Listener::Kind;
   listen(listeners_.emplace_back(strand_, endpoint, http, nullptr), "--bind");
@@ -205,17 +207,19 @@ std::vector<ListenerAddress> Hub::listeners() const {
   return all;
 }
 
-void Hub::use_certificate(const TlsIdentity& identity) {
-  if (!options.tls) {
+void Hub::use(const NetOptions& options) {
+  if (has_tls_ != options.tls.has_value()) {
     throw SetupError(
-        "the server was started without TLS; a certificate can be replaced, not added: restart it");
+        fmt::format("the server was started with{} TLS; a certificate can be replaced, not {}: restart it",
+                    has_tls_ ? "" : "out", has_tls_ ? "taken away" : "added"));
   }
-  asio::post(strand_, [this, context = make_context(identity)] { tls_ = context; });
-}
-
-void Hub::use_credentials(Credentials credentials) {
-  asio::post(strand_,
-             [this, credentials = std::move(credentials)]() mutable { door_.use(std::move(credentials)); });
+  asio::post(strand_, [this, options = std::make_shared<const NetOptions>(options),
+                       context = has_tls_ ? make_context(*options.tls) : nullptr] {
+    options_ = options;
+    tls_ = context;
+    door_.use(options->credentials, options->max_connections_per_address);
+    accept_next();
+  });
 }
 
 void Hub::admit(Ask ask, std::function<void(Admitted<Visit>)> answer) {
@@ -258,8 +262,8 @@ void Hub::accept_next() {
 }
 
 void Hub::accept_on(Listener& listener) {
-  const size_t most = static_cast<size_t>(options.max_sessions) +
-                      static_cast<size_t>(options.max_subscribers) + spare_connections;
+  const size_t most = static_cast<size_t>(options_->max_sessions) +
+                      static_cast<size_t>(options_->max_subscribers) + spare_connections;
   if (stopped_accepting_ || listener.accept_pending || connections_.size() >= most) return;
   listener.accept_pending = true;
   listener.acceptor.async_accept(asio::make_strand(io),
@@ -276,7 +280,7 @@ void Hub::on_accept(Listener& listener, const error_code& error, tcp::socket soc
   ++stats.accepted_connections;
   error_code gone;
   const auto peer = socket.remote_endpoint(gone).address();
-  const bool is_proxy = is_trusted(peer, options.trusted_proxies);
+  const bool is_proxy = is_trusted(peer, options_->trusted_proxies);
   std::string account = is_proxy ? std::string() : address_account(peer);
   if (gone || !door_.enter(account)) {
     if (!gone) ++stats.refused_addresses;
@@ -286,7 +290,7 @@ void Hub::on_accept(Listener& listener, const error_code& error, tcp::socket soc
   connections_.emplace(id, Entry{{}, std::move(account)});
   stats.open_connections = static_cast<int64_t>(connections_.size());
   accept_on(listener);
-  serve(listener, ConnectionTicket(shared_from_this(), id), std::move(socket));
+  serve(listener, ConnectionTicket(shared_from_this(), id, options_), std::move(socket));
 }
 
 void Hub::claim_address(uint64_t id, std::string account, const std::function<void(bool)>& answer) {
@@ -304,11 +308,11 @@ void Hub::serve(Listener& listener, ConnectionTicket ticket, tcp::socket socket)
     const bool is_admin = listener.kind == Listener::Kind::admin;
     return start_http_session(std::move(ticket), std::move(socket), tls_,
                               {.root_dialect = listener.root_dialect,
-                               .serves = is_admin                     ? Serves::admin
-                                         : options.admin_bind.empty() ? Serves::everything
-                                                                      : Serves::clients});
+                               .serves = is_admin          ? Serves::admin
+                                         : has_admin_port_ ? Serves::clients
+                                                           : Serves::everything});
   }
-  auto slot = SessionSlot::take(stats, options.max_sessions);
+  auto slot = SessionSlot::take(stats, options_->max_sessions);
   if (slot) return start_audiosocket_session(std::move(ticket), std::move(*slot), std::move(socket));
   ++stats.refused_sessions;  // whom it cannot be told
 }

@@ -19,15 +19,15 @@
 
 namespace tutti {
 
-/// What the connections of one server share: its sockets' io_context, its options, ports and counters, the
-/// accept loop and the list of open connections.
+/// What the connections of one server share: its sockets' io_context, the options of those to come, ports and
+/// counters, the accept loop and the list of open connections.
 ///
 /// Server, connections and sinks own it together, so an executor never outlives its io_context. Handlers of
 /// the hub itself name it by plain pointer: they wait in its own io_context.
 class Hub : public std::enable_shared_from_this<Hub> {
  public:
   /// Throws SetupError as check_listener, and when a port is taken.
-  Hub(const NetOptions& net_options, GatewayPort& gateway_port, const StatusPort& status_port,
+  Hub(const NetOptions& options, GatewayPort& gateway_port, const StatusPort& status_port,
       UploadPort& upload_port, SubscriptionPort& subscription_port);
 
   void start_accepting();
@@ -37,10 +37,8 @@ class Hub : public std::enable_shared_from_this<Hub> {
   void shut_down();
   [[nodiscard]] std::string address() const { return listeners().front().address; }
   [[nodiscard]] std::vector<ListenerAddress> listeners() const;
-  /// What is accepted from now on is served with this certificate. From any thread.
-  void use_certificate(const TlsIdentity& identity);
-  /// Who is let in from now on. From any thread.
-  void use_credentials(Credentials credentials);
+  /// As NetServer::use. From any thread.
+  void use(const NetOptions& options);
   /// Asks the door; `answer` is called on the hub's strand. From any thread.
   void admit(Ask ask, std::function<void(Admitted<Visit>)> answer);
 
@@ -83,7 +81,6 @@ class Hub : public std::enable_shared_from_this<Hub> {
 
  public:
   boost::asio::io_context io;
-  const NetOptions options;
   GatewayPort& gateway;
   const StatusPort& status;
   UploadPort& uploads;
@@ -92,10 +89,13 @@ class Hub : public std::enable_shared_from_this<Hub> {
   NetStats stats;
 
  private:
-  // Everything below is touched on the strand only.
+  const bool has_tls_;
+  const bool has_admin_port_;
   Strand strand_;
-  std::shared_ptr<TlsContext> tls_;  // null = none
-  std::deque<Listener> listeners_;   // never empty; the first is that of options.bind
+  // Everything below is touched on the strand only.
+  std::shared_ptr<const NetOptions> options_;  // of what is accepted next
+  std::shared_ptr<TlsContext> tls_;            // null = none
+  std::deque<Listener> listeners_;             // never empty; the first is that of NetOptions::bind
   std::unordered_map<uint64_t, Entry> connections_;
   Door door_;
   uint64_t next_id_ = 0;

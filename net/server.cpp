@@ -34,6 +34,7 @@ struct NetServer::Impl {
   using WorkGuard = boost::asio::executor_work_guard<boost::asio::io_context::executor_type>;
 
   std::shared_ptr<Hub> hub;
+  int io_threads = 1;
   std::optional<WorkGuard> work;
   std::vector<std::thread> threads;
 };
@@ -42,6 +43,7 @@ NetServer::NetServer(const NetOptions& options, GatewayPort& gateway, const Stat
                      UploadPort& uploads, SubscriptionPort& subscriptions)
     : impl_(std::make_unique<Impl>()) {
   impl_->hub = std::make_shared<Hub>(options, gateway, status, uploads, subscriptions);
+  impl_->io_threads = std::max(1, options.io_threads);
 }
 
 NetServer::~NetServer() { stop(); }
@@ -55,16 +57,12 @@ const NetStats& NetServer::stats() const { return impl_->hub->stats; }
 void NetServer::start() {
   impl_->work.emplace(impl_->hub->io.get_executor());
   impl_->hub->start_accepting();
-  for (int i = 0; i < std::max(1, impl_->hub->options.io_threads); ++i) {
+  for (int i = 0; i < impl_->io_threads; ++i) {
     impl_->threads.emplace_back([hub = impl_->hub.get()] { run_io(hub->io); });
   }
 }
 
-void NetServer::use_certificate(const TlsIdentity& identity) { impl_->hub->use_certificate(identity); }
-
-void NetServer::use_credentials(Credentials credentials) {
-  impl_->hub->use_credentials(std::move(credentials));
-}
+void NetServer::use(const NetOptions& options) { impl_->hub->use(options); }
 
 void NetServer::use_admin(AdminPort& admin) { impl_->hub->admin = &admin; }
 

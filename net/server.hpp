@@ -90,11 +90,11 @@ class NetServer final {
   [[nodiscard]] std::vector<ListenerAddress> listeners() const;
 
   void start();
-  /// Replaces the certificate that new connections see; open ones go on with theirs. Throws SetupError when
-  /// the server was started without TLS. From any thread.
-  void use_certificate(const TlsIdentity& identity);
-  /// Replaces who is let in; open sessions go on. From any thread.
-  void use_credentials(Credentials credentials);
+  /// From now on: who is let in, of every request; all else, of connections that are accepted. Open sessions
+  /// go on as they began. Where it listens, and its threads, are those of the start, whatever `options` says.
+  /// Throws SetupError, and changes nothing, when that was with TLS and these are without, or the reverse.
+  /// From any thread.
+  void use(const NetOptions& options);
   /// Who does what is asked for at the admin port, before start(). Outlives the server. Without one such
   /// requests are answered 404.
   void use_admin(AdminPort& admin);

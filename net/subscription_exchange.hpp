@@ -33,10 +33,11 @@ class SubscriptionExchange final : public SessionSink,
   /// Whether the connection can serve another request; else it is broken.
   using Done = std::function<void(bool keep_alive)>;
 
-  SubscriptionExchange(std::shared_ptr<void> session, std::shared_ptr<Hub> hub, Transport& stream,
-                       Buffer& buffer, std::unique_ptr<SubscriptionPlace> place, StreamedReply reply,
-                       Done done)
+  SubscriptionExchange(std::shared_ptr<void> session, std::shared_ptr<Hub> hub,
+                       std::shared_ptr<const NetOptions> options, Transport& stream, Buffer& buffer,
+                       std::unique_ptr<SubscriptionPlace> place, StreamedReply reply, Done done)
       : hub_(std::move(hub)),
+        options_(std::move(options)),
         session_(std::move(session)),
         stream_(stream),
         executor_(stream.get_executor()),
@@ -44,7 +45,7 @@ class SubscriptionExchange final : public SessionSink,
         buffer_(buffer),
         place_(std::move(place)),
         reply_(std::move(reply)),
-        queue_(hub_->options.max_queued_events + max_kept_events),
+        queue_(options_->max_queued_events + max_kept_events),
         done_(std::move(done)) {}
 
   void start() {
@@ -54,11 +55,11 @@ class SubscriptionExchange final : public SessionSink,
                          .content_type = "text/event-stream",
                          .content_length = {},
                          .headers = {{"X-Accel-Buffering", "no"}}},
-                        "OK", hub_->options.server_name);
+                        "OK", options_->server_name);
     out_ += reply_.piece(proto::event_stream_retry(reconnect_after));
     write();
     watch();
-    keep_alive(hub_->options.ping_interval);
+    keep_alive(options_->ping_interval);
     place_->start(shared_from_this());
   }
 
@@ -122,7 +123,7 @@ class SubscriptionExchange final : public SessionSink,
     if (std::exchange(ended_, true)) return;
     place_.reset();
     // It has one deadline for all that waits.
-    keep_alive(hub_->options.close_timeout);
+    keep_alive(options_->close_timeout);
     flush();
   }
 
@@ -137,7 +138,7 @@ class SubscriptionExchange final : public SessionSink,
         self->out_ = self->reply_.piece(proto::event_stream_keep_alive);
         self->write();
       }
-      self->keep_alive(self->hub_->options.ping_interval);
+      self->keep_alive(self->options_->ping_interval);
     });
   }
 
@@ -161,7 +162,7 @@ class SubscriptionExchange final : public SessionSink,
 
   void write() {
     writing_ = true;
-    socket().expires_after(hub_->options.idle_timeout);
+    socket().expires_after(options_->idle_timeout);
     boost::asio::async_write(stream_, boost::asio::buffer(out_),
                              [self = self()](const error_code& error, size_t) { self->on_write(error); });
   }
@@ -212,7 +213,8 @@ class SubscriptionExchange final : public SessionSink,
     std::exchange(done_, {})(keep_alive_connection_);
   }
 
-  std::shared_ptr<Hub> hub_;       // whose io_context the executor needs, however long the sink is held
+  std::shared_ptr<Hub> hub_;  // whose io_context the executor needs, however long the sink is held
+  std::shared_ptr<const NetOptions> options_;
   std::shared_ptr<void> session_;  // until the connection is handed back
   Transport& stream_;
   Transport::executor_type executor_;

@@ -42,10 +42,11 @@ class UploadExchange final : public UploadSink, public std::enable_shared_from_t
   };
   using Done = std::function<void(Outcome)>;
 
-  UploadExchange(std::shared_ptr<void> session, Hub& hub, Transport& stream, Buffer& buffer,
-                 HeaderParser&& header, proto::Headers headers, const Visit& visit, Done done)
+  UploadExchange(std::shared_ptr<void> session, Hub& hub, const NetOptions& options, Transport& stream,
+                 Buffer& buffer, HeaderParser&& header, proto::Headers headers, const Visit& visit, Done done)
       : session_(std::move(session)),
         hub_(hub),
+        options_(options),
         stream_(stream),
         executor_(stream.get_executor()),
         buffer_(buffer),
@@ -59,7 +60,7 @@ class UploadExchange final : public UploadSink, public std::enable_shared_from_t
     if (const auto refusal = hub_.status.refusal()) return refuse(no_stream_reply(*refusal));
     place_ = hub_.uploads.take_place();
     if (!place_) return refuse(no_place_reply());
-    parser_.body_limit(hub_.options.max_upload_bytes);
+    parser_.body_limit(options_.max_upload_bytes);
     started_ = Clock::now();
     if (expects_continue()) return write_continue();
     read_body();
@@ -70,7 +71,7 @@ class UploadExchange final : public UploadSink, public std::enable_shared_from_t
     post([this, head = std::move(head)] {
       const auto reason =
           boost::beast::http::obsolete_reason(static_cast<boost::beast::http::status>(head.status));
-      send(reply_.begin(head, {reason.data(), reason.size()}, hub_.options.server_name), 0);
+      send(reply_.begin(head, {reason.data(), reason.size()}, options_.server_name), 0);
     });
   }
   void write(std::string piece) override {
@@ -109,7 +110,7 @@ class UploadExchange final : public UploadSink, public std::enable_shared_from_t
 
   [[nodiscard]] bool too_large() const {
     const auto length = parser_.content_length();
-    return length && *length > hub_.options.max_upload_bytes;
+    return length && *length > options_.max_upload_bytes;
   }
 
   [[nodiscard]] HttpReply too_large_reply() const {
@@ -119,7 +120,7 @@ class UploadExchange final : public UploadSink, public std::enable_shared_from_t
          .message = fmt::format("the request's body is longer than the {} bytes that this server "
                                 "takes (server.max_upload_bytes); send the audio in parts or as "
                                 "FLAC, Ogg or MP3",
-                                hub_.options.max_upload_bytes),
+                                options_.max_upload_bytes),
          .param = "file"});
   }
 
@@ -145,7 +146,7 @@ class UploadExchange final : public UploadSink, public std::enable_shared_from_t
 
   void write_continue() {
     out_ = "HTTP/1.1 100 Continue\r\n\r\n";
-    socket().expires_after(hub_.options.handshake_timeout);
+    socket().expires_after(options_.handshake_timeout);
     boost::asio::async_write(stream_, boost::asio::buffer(out_),
                              [self = self()](const error_code& error, size_t) {
                                self->out_.clear();
@@ -157,7 +158,7 @@ class UploadExchange final : public UploadSink, public std::enable_shared_from_t
   void read_body() {
     if (parser_.is_done()) return start_upload();
     const auto earned = std::chrono::milliseconds(received_ * 1000 / slowest_bytes_per_second);
-    socket().expires_at(started_ + hub_.options.idle_timeout + earned);
+    socket().expires_at(started_ + options_.idle_timeout + earned);
     boost::beast::http::async_read_some(
         stream_, buffer_, parser_,
         [self = self()](const error_code& error, size_t bytes) { self->on_body(error, bytes); });
@@ -215,7 +216,7 @@ class UploadExchange final : public UploadSink, public std::enable_shared_from_t
     writing_ = true;
     out_ = std::exchange(waiting_, {});
     const size_t content = std::exchange(waiting_content_, 0);
-    socket().expires_after(hub_.options.idle_timeout);
+    socket().expires_after(options_.idle_timeout);
     boost::asio::async_write(
         stream_, boost::asio::buffer(out_),
         [self = self(), content](const error_code& error, size_t) { self->on_write(error, content); });
@@ -252,6 +253,7 @@ class UploadExchange final : public UploadSink, public std::enable_shared_from_t
 
   std::shared_ptr<void> session_;
   Hub& hub_;
+  const NetOptions& options_;  // of the session
   Transport& stream_;
   Transport::executor_type executor_;
   Buffer& buffer_;

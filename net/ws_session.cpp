@@ -97,6 +97,7 @@ class WsSession final : public Connection, public std::enable_shared_from_this<W
   ConnectionTicket ticket_;
   std::optional<SessionSlot> slot_;
   Hub& hub_;
+  std::shared_ptr<const NetOptions> options_;
   websocket::stream<SessionTransport, /*deflateSupported=*/false> ws_;
   asio::steady_timer watch_timer_;
   asio::steady_timer pause_timer_;
@@ -192,11 +193,12 @@ WsSession::WsSession(ConnectionTicket ticket, std::optional<SessionSlot> slot, T
     : ticket_(std::move(ticket)),
       slot_(std::move(slot)),
       hub_(ticket_.hub()),
+      options_(ticket_.options()),
       ws_(SessionTransport(std::move(transport))),
       watch_timer_(ws_.get_executor()),
       pause_timer_(ws_.get_executor()),
       upgrade_(std::move(upgrade)),
-      queue_(queue_capacity(hub_.options, upgrade_)) {
+      queue_(queue_capacity(*options_, upgrade_)) {
   if (auto* const place = std::get_if<std::unique_ptr<SubscriptionPlace>>(&upgrade_.serves)) {
     place_ = std::move(*place);
   } else {
@@ -224,7 +226,7 @@ void WsSession::configure_socket() {
   socket.set_option(asio::ip::tcp::no_delay(true), ignored);
   // A peer that vanished without a word acknowledges nothing: the pings of a session that is not reading then
   // end in an error instead of filling the socket's buffer.
-  const auto timeout = static_cast<unsigned>(hub_.options.idle_timeout.count());
+  const auto timeout = static_cast<unsigned>(options_->idle_timeout.count());
   ::setsockopt(socket.native_handle(), IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout, sizeof timeout);
 }
 
@@ -233,11 +235,11 @@ void WsSession::accept() {
   configure_socket();
   ws_.next_layer().tcp().expires_never();
   websocket::stream_base::timeout timeout{};
-  timeout.handshake_timeout = hub_.options.handshake_timeout;
+  timeout.handshake_timeout = options_->handshake_timeout;
   timeout.idle_timeout = websocket::stream_base::none();
   ws_.set_option(timeout);
   ws_.set_option(websocket::stream_base::decorator(
-      [name = hub_.options.server_name, subprotocol = std::move(upgrade_.subprotocol),
+      [name = options_->server_name, subprotocol = std::move(upgrade_.subprotocol),
        headers = std::move(upgrade_.headers)](websocket::response_type& response) {
         response.set(beast::http::field::server, name);
         if (!subprotocol.empty()) response.set(beast::http::field::sec_websocket_protocol, subprotocol);
@@ -263,9 +265,9 @@ void WsSession::on_accept(const error_code& error) {
   // By plain pointer: the transport is this session's, and so are its operations.
   ws_.next_layer().on_teardown = [this] { on_teardown(); };
   last_data_ = Clock::now();
-  next_ping_ = last_data_ + hub_.options.ping_interval;
+  next_ping_ = last_data_ + options_->ping_interval;
   watch();
-  if (hub_.options.max_stream > Clock::duration::zero()) ends_at_ = last_data_ + hub_.options.max_stream;
+  if (options_->max_stream > Clock::duration::zero()) ends_at_ = last_data_ + options_->max_stream;
   auto sink = std::make_shared<Sink>(ticket_.shared_hub(), ws_.get_executor(), weak_from_this(),
                                      upgrade_.visit.client(), std::move(upgrade_.address));
   if (!place_) {
@@ -296,11 +298,11 @@ void WsSession::on_read(const error_code& error, size_t bytes) {
   if (faulted_) return;
   last_data_ = Clock::now();
   message_bytes_ += bytes;
-  if (message_bytes_ > hub_.options.max_message_bytes) {
+  if (message_bytes_ > options_->max_message_bytes) {
     ++hub_.stats.oversized_messages;
     return report("message_too_long",
                   fmt::format("a message may have {} bytes; send the audio in shorter ones",
-                              hub_.options.max_message_bytes));
+                              options_->max_message_bytes));
   }
   if (ws_.got_binary()) {
     on_audio(bytes);
@@ -410,7 +412,7 @@ void WsSession::on_write(const error_code& error) {
   if (state_ == State::closed) return;
   if (error) return lose_peer();
   ++hub_.stats.events_sent;
-  if (state_ == State::closing && !hurried_) close_deadline_ = Clock::now() + hub_.options.close_timeout;
+  if (state_ == State::closing && !hurried_) close_deadline_ = Clock::now() + options_->close_timeout;
   write();
 }
 
@@ -420,7 +422,7 @@ void WsSession::close(CloseReason code, std::string_view reason) {
   place_.reset();
   close_reason_.code = static_cast<uint16_t>(code);
   close_reason_.reason = utf8_prefix(reason, max_close_reason_bytes);
-  close_deadline_ = Clock::now() + hub_.options.close_timeout;
+  close_deadline_ = Clock::now() + options_->close_timeout;
   watch_timer_.cancel();
   write();
 }
@@ -436,7 +438,7 @@ bool WsSession::may_idle_out() const { return state_ == State::open && reading_ 
 /// Sleeps until the earliest of what may fall due.
 void WsSession::watch() {
   auto due = state_ == State::closing ? close_deadline_ : next_ping_;
-  if (may_idle_out()) due = std::min(due, last_data_ + hub_.options.idle_timeout);
+  if (may_idle_out()) due = std::min(due, last_data_ + options_->idle_timeout);
   if (state_ == State::open && !faulted_) due = std::min(due, ends_at_);
   watch_timer_.expires_at(due);
   watch_timer_.async_wait([self = shared_from_this()](const error_code&) { self->on_watch(); });
@@ -445,15 +447,14 @@ void WsSession::watch() {
 void WsSession::on_watch() {
   const auto now = Clock::now();
   if (state_ == State::closing && now >= close_deadline_) return finish();
-  if (may_idle_out() && now >= last_data_ + hub_.options.idle_timeout) {
+  if (may_idle_out() && now >= last_data_ + options_->idle_timeout) {
     ++hub_.stats.idle_sessions;
     report("idle_timeout",
            fmt::format("no message for {} s; send {{\"type\":\"keepalive\"}} when there is no audio",
-                       std::chrono::duration<double>(hub_.options.idle_timeout).count()));
+                       std::chrono::duration<double>(options_->idle_timeout).count()));
   } else if (state_ == State::open && !faulted_ && now >= ends_at_) {
-    end_at_limit("stream_too_long",
-                 fmt::format("a session may be open for {} s; begin another one",
-                             std::chrono::duration<double>(hub_.options.max_stream).count()));
+    end_at_limit("stream_too_long", fmt::format("a session may be open for {} s; begin another one",
+                                                std::chrono::duration<double>(options_->max_stream).count()));
   } else if (state_ == State::open && now >= next_ping_) {
     ping();
   }
@@ -462,7 +463,7 @@ void WsSession::on_watch() {
 
 /// Nothing else notices a peer that vanished while the session is not reading.
 void WsSession::ping() {
-  next_ping_ = Clock::now() + hub_.options.ping_interval;
+  next_ping_ = Clock::now() + options_->ping_interval;
   if (std::exchange(pinging_, true)) return;
   ws_.async_ping({}, [self = shared_from_this()](const error_code& error) {
     self->pinging_ = false;
@@ -492,7 +493,7 @@ void WsSession::on_teardown() {
   detach();
   state_ = State::closing;
   close_sent_ = true;
-  close_deadline_ = Clock::now() + hub_.options.close_timeout;
+  close_deadline_ = Clock::now() + options_->close_timeout;
   watch_timer_.cancel();
 }
 

@@ -11,6 +11,7 @@
 namespace tutti {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 
 constexpr int64_t mib = 1 << 20;
@@ -156,6 +157,23 @@ TEST(PoolPlan, RefusesAConfigThatDoesNotValidate) {
 
 TEST(PoolPlan, CountsBlocksAsAPoolTakesThem) {
   EXPECT_EQ(bytes_per_kv_block(CacheConfig{}, DType::bf16), block_bytes);
+}
+
+TEST(WeightRoom, IsWhatTheBudgetLeavesBesideWhatIsResident) {
+  const MemoryBudget budget{
+      .source = "engine.memory_budget_mib", .available = 1000 * mib, .resident = 400 * mib};
+  EXPECT_NO_THROW(require_room({.kept = 400 * mib, .loading = 200 * mib}, budget));
+  EXPECT_THAT([&] { require_room({.kept = 400 * mib, .loading = 201 * mib}, budget); },
+              testing::ThrowsMessage<SetupError>(AllOf(
+                  HasSubstr("they need 400.0 MiB, and 201.0 MiB more while they are loaded"),
+                  HasSubstr("engine.memory_budget_mib 1000.0 MiB x 1.00 - 400.0 MiB resident = 600.0 MiB"),
+                  HasSubstr("raise engine.memory_budget_mib to 1001 MiB"))));
+}
+
+TEST(WeightRoom, LeavesToOthersWhatTheBudgetDoes) {
+  const MemoryBudget budget{.available = 1000 * mib, .utilization = 0.9};
+  EXPECT_NO_THROW(require_room({.kept = 900 * mib}, budget));
+  EXPECT_THROW(require_room({.kept = 901 * mib}, budget), SetupError);
 }
 
 }  // namespace

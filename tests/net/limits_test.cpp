@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <optional>
 #include <string>
 
 #include "tests/net/fake_gateway.hpp"
@@ -181,12 +182,36 @@ TEST(Credentials, AreReplacedWhileStreamsGoOn) {
   const std::string request = "GET /v1/models HTTP/1.1\r\nHost: t\r\nX-API-KEY: one\r\n\r\n";
   kept.send(request);
   EXPECT_EQ(kept.read_response().status, 200);
-  test.server.use_credentials(Credentials({{.name = "bob", .digest = api_key_digest("two")}}));
+  NetOptions renewed;
+  renewed.credentials = Credentials({{.name = "bob", .digest = api_key_digest("two")}});
+  test.server.use(renewed);
   EXPECT_TRUE(eventually([&] { return test.upgrade().status == 401; }));
   kept.send(request);
   EXPECT_EQ(kept.read_response().status, 401);
   client.send_frame(TestClient::text, "still here");
   EXPECT_EQ(client.read_message().value().payload, "echo still here");
+}
+
+TEST(Limits, ThatAreReplacedHoldForConnectionsMadeFromThenOn) {
+  NetOptions options;
+  options.max_sessions = 1;
+  options.max_message_bytes = 1 << 10;
+  TestServer test(options);
+  const std::string message(2 << 10, 'x');
+  TestClient before(test.server.address());
+  ASSERT_EQ(before.upgrade("/v1/stream").status, 101);
+  EXPECT_EQ(TestClient(test.server.address()).upgrade("/v1/stream").status, 503);
+
+  options.max_sessions = 2;
+  options.max_message_bytes = 4 << 10;
+  test.server.use(options);
+  std::optional<TestClient> after;
+  EXPECT_TRUE(
+      eventually([&] { return after.emplace(test.server.address()).upgrade("/v1/stream").status == 101; }));
+  after->send_frame(TestClient::text, message);
+  EXPECT_EQ(after->read_message().value().payload, "echo " + message);
+  before.send_frame(TestClient::text, message);
+  EXPECT_THAT(before.read_message().value().payload, HasSubstr("message_too_long"));
 }
 
 }  // namespace

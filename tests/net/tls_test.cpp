@@ -138,7 +138,9 @@ TEST_F(TlsServer, ShowsANewCertificateToNewConnectionsWhileStreamsGoOn) {
   EXPECT_THAT(running.read_until("\r\n\r\n"), StartsWith("HTTP/1.1 101 "));
 
   const TestCertificate renewed;
-  test.server.use_certificate(load_tls_identity(renewed.certificate_file(), renewed.key_file()));
+  NetOptions changed = options();
+  changed.tls = load_tls_identity(renewed.certificate_file(), renewed.key_file());
+  test.server.use(changed);
   EXPECT_TRUE(eventually([&] { return trusts(test, renewed); }));
   EXPECT_FALSE(trusts(test, certificate));
   running.send(TestClient::frame(TestClient::text, "still here"));
@@ -146,21 +148,12 @@ TEST_F(TlsServer, ShowsANewCertificateToNewConnectionsWhileStreamsGoOn) {
   EXPECT_EQ(test.gateway.next()->closed, 0);
 }
 
-TEST_F(TlsServer, KeepsItsCertificateWhenTheNewOneIsBroken) {
-  TestServer test(options());
-  const TestCertificate other;
-  EXPECT_THROW(
-      test.server.use_certificate(load_tls_identity(certificate.certificate_file(), other.key_file())),
-      SetupError);
-  EXPECT_TRUE(trusts(test, certificate));
-}
-
-TEST(PlainServer, TakesNoCertificateWhileItRuns) {
-  const TestCertificate certificate;
-  TestServer test;
-  EXPECT_THROW(
-      test.server.use_certificate(load_tls_identity(certificate.certificate_file(), certificate.key_file())),
-      SetupError);
+TEST_F(TlsServer, NeitherTakesTlsUpNorGivesItUpWhileItRuns) {
+  TestServer plain;
+  EXPECT_THROW(plain.server.use(options()), SetupError);
+  TestServer secure(options());
+  EXPECT_THROW(secure.server.use(NetOptions{}), SetupError);
+  EXPECT_TRUE(trusts(secure, certificate));
 }
 
 TEST_F(TlsServer, TellsAPlainClientWhatItSpeaks) {

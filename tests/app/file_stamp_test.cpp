@@ -1,0 +1,65 @@
+#include "app/file_stamp.hpp"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "config/result.hpp"
+
+namespace tutti {
+namespace {
+
+namespace fs = std::filesystem;
+
+class FileStamp : public testing::Test {
+ protected:
+  FileStamp() {
+    fs::create_directory(directory);
+    write("a", "one");
+    write("b", "two");
+  }
+  ~FileStamp() override { fs::remove_all(directory); }
+
+  void write(const std::string& name, const std::string& text) const {
+    std::ofstream(directory / name) << text;
+  }
+
+  const fs::path directory = fs::path(testing::TempDir()) / ("file_stamp_" + std::to_string(::getpid()));
+};
+
+TEST_F(FileStamp, StaysAsLongAsTheFilesDo) {
+  const std::string before = stamp_files(directory);
+  EXPECT_NE(before, "");
+  std::ifstream(directory / "a").get();
+  EXPECT_EQ(stamp_files(directory), before);
+}
+
+TEST_F(FileStamp, ChangesWithWhatIsWrittenAddedOrTakenAway) {
+  const std::string before = stamp_files(directory);
+  write("a", "longer");
+  const std::string written = stamp_files(directory);
+  EXPECT_NE(written, before);
+  write("c", "");
+  const std::string added = stamp_files(directory);
+  EXPECT_NE(added, written);
+  fs::remove(directory / "b");
+  EXPECT_NE(stamp_files(directory), added);
+}
+
+TEST_F(FileStamp, ChangesWithAFileThatTakesThePlaceOfAnotherOfItsSizeAndTime) {
+  const std::string before = stamp_files(directory);
+  write("new", "ONE");
+  fs::last_write_time(directory / "new", fs::last_write_time(directory / "a"));
+  fs::rename(directory / "new", directory / "a");
+  EXPECT_NE(stamp_files(directory), before);
+}
+
+TEST_F(FileStamp, NeedsADirectory) {
+  EXPECT_THROW((void)stamp_files(directory / "a"), SetupError);
+  EXPECT_THROW((void)stamp_files(directory / "nothing"), SetupError);
+}
+
+}  // namespace
+}  // namespace tutti
