@@ -214,6 +214,12 @@ WeightNeeds weight_needs(const Checkpoint& checkpoint, WeightType type) {
   return needs;
 }
 
+/// On a GPU the budget of the configuration is what may be added to the model.
+MemoryBudget weight_budget(const DevicePlan& plan, EngineConfig config) {
+  if (plan.devices.front().kind != Device::Kind::cpu) config.memory_budget_mib = 0;
+  return memory_budget(plan, config, 0);
+}
+
 std::string identify(const Checkpoint& checkpoint, const EngineConfig& config) {
   return fmt::format("{} {}", to_string(identify_model(checkpoint)), recognition_settings(config));
 }
@@ -237,13 +243,14 @@ std::vector<OwnerSetup> plan_owners(const DevicePlan& plan, const std::shared_pt
   return owners;
 }
 
-Generation load_generation(Checkpoint checkpoint, std::string files, std::string identity,
+Generation make_generation(Checkpoint checkpoint, std::string files, std::string identity,
                            const ServerConfig& config, const DevicePlan& plan,
                            const std::shared_ptr<Metrics>& metrics, const ServedModel* served) {
   EngineConfig engine = config.engine;
   const int64_t held = served == nullptr ? 0 : served->pool.bytes;
-  require_room(weight_needs(checkpoint, parse_weight_type(engine.weights)),
-               memory_budget(plan, engine, held));
+  if (served != nullptr) {
+    require_room(weight_needs(checkpoint, parse_weight_type(engine.weights)), weight_budget(plan, engine));
+  }
   LoadedModel loaded = open_model(std::move(checkpoint), engine, plan.devices.front());
   const bool has_window = engine.num_left_chunks >= 0;
   if (served != nullptr && engine.max_num_blocks == 0 && !has_window && !served->has_window) {
@@ -271,7 +278,7 @@ Generation load_generation(const ServerConfig& config, const DevicePlan& plan,
   std::string files = stamp_files(directory);
   Checkpoint checkpoint = load_model(directory);
   std::string identity = identify(checkpoint, config.engine);
-  return load_generation(std::move(checkpoint), std::move(files), std::move(identity), config, plan, metrics,
+  return make_generation(std::move(checkpoint), std::move(files), std::move(identity), config, plan, metrics,
                          nullptr);
 }
 
@@ -287,7 +294,7 @@ std::optional<Generation> load_if_changed(const ServerConfig& config, const Devi
     served.files = std::move(files);
     return std::nullopt;
   }
-  return load_generation(std::move(checkpoint), std::move(files), std::move(identity), config, plan, metrics,
+  return make_generation(std::move(checkpoint), std::move(files), std::move(identity), config, plan, metrics,
                          &served);
 }
 
