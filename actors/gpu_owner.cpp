@@ -15,6 +15,9 @@ namespace {
 
 using Self = GpuOwner::stateful_pointer<GpuOwnerState>;
 
+/// How soon to ask again for snapshots that have not arrived, where no tick comes before.
+constexpr std::chrono::milliseconds snapshot_pause{5};
+
 RecognizerInfo describe(const GpuOwnerState& state) {
   const Engine& engine = *state.engine;
   return {.model = engine.model().name(),
@@ -39,12 +42,15 @@ Started start(Self self, const OwnerSetup& setup) {
   }
   self->state.metrics = setup.metrics;
   self->state.model_identity = setup.model_identity;
+  if (setup.counts_device) self->state.device.emplace(setup.metrics->of_device(setup.device));
+  self->state.counted = self->state.engine->stats();
   self->state.guard.emplace(setup.latency_target);
   self->state.snapshot_samples = setup.snapshots.count() * self->state.engine->sample_rate() / 1000;
   self->state.count_blocks(self->state.engine->kv_blocks(), 0);
   const RecognizerInfo info = describe(self->state);
   self->state.seats.resize(static_cast<size_t>(info.max_streams));
   self->state.outbox.resize(static_cast<size_t>(info.max_streams));
+  self->state.arrived.resize(static_cast<size_t>(info.max_streams));
   return info;
 }
 
@@ -63,6 +69,14 @@ void arm(Self self) {
   }
 }
 
+/// With no tick to come, snapshots are looked after by themselves.
+void watch_snapshots(Self self) {
+  GpuOwnerState& state = self->state;
+  if (state.due.empty() && state.engine->stats().snapshots_under_way == 0) return;
+  if (state.tick_pending || std::exchange(state.wake_pending, true)) return;
+  self->delayed_send(self, snapshot_pause, wake_atom_v);
+}
+
 Admission admit(Self self, const StreamOptions& options, const StreamActor& stream) {
   const Result<StreamKey> key = self->state.engine->admit(options);
   if (!key) return tl::unexpected(key.error());
@@ -78,11 +92,17 @@ GpuOwnerState::Seat* find_seat(GpuOwnerState& state, StreamKey key) {
   return seat.stream && seat.generation == key.generation ? &seat : nullptr;
 }
 
+/// No snapshot of the stream is begun any more.
+void forget_snapshot(GpuOwnerState& state, GpuOwnerState::Seat& seat, StreamKey key) {
+  if (std::exchange(seat.waits, false)) std::erase(state.due, key);
+}
+
 /// Of a stream that ended by itself nothing is left to release, which is the usual end of a lease.
 void release(Self self, StreamKey key) {
   GpuOwnerState::Seat* const seat = find_seat(self->state, key);
   if (seat == nullptr) return;
   self->state.engine->release(key);
+  forget_snapshot(self->state, *seat, key);
   seat->stream = nullptr;
 }
 
@@ -118,17 +138,43 @@ void restore(Self self, const StreamStart& start) {
   end_if_refused(self, start.key, restored);
 }
 
-/// When it is due; else null.
-std::shared_ptr<const StreamSnapshot> take_snapshot(GpuOwnerState& state, GpuOwnerState::Seat& seat,
-                                                    StreamKey key) {
-  if (state.snapshot_samples == 0) return nullptr;
-  if (!seat.must_be_saved && seat.unsaved < state.snapshot_samples) return nullptr;
-  auto snapshot = state.engine->snapshot(key);
-  if (!snapshot) return nullptr;
-  state.metrics->snapshot_taken();
-  seat.unsaved = 0;
-  seat.must_be_saved = snapshot->commands < seat.commands;
-  return std::make_shared<const StreamSnapshot>(std::move(*snapshot));
+void note_consumed(GpuOwnerState& state, GpuOwnerState::Seat& seat, StreamKey key, int64_t samples) {
+  seat.unsaved += samples;
+  if (state.snapshot_samples == 0 || seat.waits) return;
+  seat.waits = seat.must_be_saved || seat.unsaved >= state.snapshot_samples;
+  if (seat.waits) state.due.push_back(key);
+}
+
+/// Of those that are due, as far as there is room.
+void begin_snapshots(GpuOwnerState& state) {
+  while (!state.due.empty()) {
+    const StreamKey key = state.due.front();
+    const std::optional<int64_t> commands = state.engine->begin_snapshot(key);
+    if (!commands) {
+      if (state.device) state.device->snapshot_postponed();
+      return;
+    }
+    GpuOwnerState::Seat& seat = state.seats[static_cast<size_t>(key.slot)];
+    seat.unsaved = 0;
+    seat.must_be_saved = *commands < seat.commands;
+    seat.waits = false;
+    state.due.pop_front();
+  }
+}
+
+void touch(GpuOwnerState& state, int32_t slot) {
+  const auto i = static_cast<size_t>(slot);
+  if (state.outbox[i].empty() && !state.arrived[i]) state.touched.push_back(slot);
+}
+
+void collect_snapshots(GpuOwnerState& state) {
+  while (auto taken = state.engine->next_snapshot()) {
+    if (find_seat(state, taken->key) == nullptr) continue;  // the stream has ended meanwhile
+    state.metrics->snapshot_taken();
+    touch(state, taken->key.slot);
+    state.arrived[static_cast<size_t>(taken->key.slot)] =
+        std::make_shared<const StreamSnapshot>(std::move(taken->snapshot));
+  }
 }
 
 Update compact(const Update& update) {
@@ -137,26 +183,52 @@ Update compact(const Update& update) {
   return copy;
 }
 
-void send_updates(GpuOwnerState& state, std::span<const Update> updates) {
+bool is_last(const Update& update) {
+  return update.kind == Update::Kind::done || update.kind == Update::Kind::error;
+}
+
+void sort_updates(GpuOwnerState& state, std::span<const Update> updates) {
   for (const Update& update : updates) {
-    std::vector<Update>& out = state.outbox[static_cast<size_t>(update.key.slot)];
-    if (out.empty()) state.touched.push_back(update.key.slot);
-    out.push_back(compact(update));
+    touch(state, update.key.slot);
+    state.outbox[static_cast<size_t>(update.key.slot)].push_back(compact(update));
   }
   for (const int32_t slot : state.touched) {
-    std::vector<Update> out = std::exchange(state.outbox[static_cast<size_t>(slot)], {});
-    const Update& last = out.back();
-    const StreamKey key = last.key;
-    const bool ended = last.kind == Update::Kind::done || last.kind == Update::Kind::error;
+    const std::vector<Update>& out = state.outbox[static_cast<size_t>(slot)];
+    const StreamKey key = out.back().key;
     GpuOwnerState::Seat* const seat = find_seat(state, key);
     if (seat == nullptr) continue;
-    for (const Update& update : out) seat->unsaved += update.consumed_samples;
-    auto snapshot = ended ? nullptr : take_snapshot(state, *seat, key);
-    caf::anon_send(seat->stream, update_atom_v,
-                   StreamUpdates{make_buffer(std::move(out)), seat->tag, std::move(snapshot)});
-    if (ended) seat->stream = nullptr;
+    if (is_last(out.back())) {
+      forget_snapshot(state, *seat, key);
+      continue;
+    }
+    int64_t consumed = 0;
+    for (const Update& update : out) consumed += update.consumed_samples;
+    note_consumed(state, *seat, key, consumed);
+  }
+}
+
+void send_sorted(GpuOwnerState& state) {
+  for (const int32_t slot : state.touched) {
+    std::vector<Update> out = std::exchange(state.outbox[static_cast<size_t>(slot)], {});
+    auto snapshot = std::exchange(state.arrived[static_cast<size_t>(slot)], nullptr);
+    GpuOwnerState::Seat& seat = state.seats[static_cast<size_t>(slot)];
+    const StreamKey key = out.empty() ? StreamKey{slot, seat.generation} : out.back().key;
+    if (find_seat(state, key) == nullptr) continue;
+    const bool ended = !out.empty() && is_last(out.back());
+    if (ended) snapshot = nullptr;
+    caf::anon_send(seat.stream, update_atom_v,
+                   StreamUpdates{make_buffer(std::move(out)), seat.tag, std::move(snapshot)});
+    if (ended) seat.stream = nullptr;
   }
   state.touched.clear();
+}
+
+/// What a tick has to say, and snapshots that have come.
+void send_updates(GpuOwnerState& state, std::span<const Update> updates) {
+  sort_updates(state, updates);
+  begin_snapshots(state);
+  collect_snapshots(state);
+  send_sorted(state);
 }
 
 void tick(Self self) {
@@ -175,9 +247,19 @@ void tick(Self self) {
   }
   const EngineStats& stats = state.engine->stats();
   metrics.tick({.whole = end - begin, .emit = end - recognized}, state.counted, stats);
+  if (state.device) state.device->tick(state.counted, stats);
   state.counted = stats;
   state.count_blocks(state.engine->kv_blocks(), state.engine->kv_blocks_used());
   arm(self);
+  watch_snapshots(self);
+}
+
+void wake(Self self) {
+  self->state.wake_pending = false;
+  if (!self->state.tick_pending) send_updates(self->state, {});
+  if (self->state.device) self->state.device->snapshots(self->state.engine->stats());
+  arm(self);
+  watch_snapshots(self);
 }
 
 }  // namespace
@@ -224,10 +306,7 @@ GpuOwner::behavior_type gpu_owner(Self self, const OwnerSetup& setup) {
                            .free = self->state.engine->free_streams()};
       },
       [self](tick_atom) { tick(self); },
-      [self](wake_atom) {
-        self->state.wake_pending = false;
-        arm(self);
-      },
+      [self](wake_atom) { wake(self); },
   };
 }
 

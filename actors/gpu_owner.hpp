@@ -3,12 +3,14 @@
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 #include <chrono>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "actors/device_metrics.hpp"
 #include "actors/interfaces.hpp"
 #include "actors/latency_guard.hpp"
 #include "actors/metrics.hpp"
@@ -24,6 +26,7 @@ struct OwnerSetup {
   std::chrono::milliseconds snapshots{0};                ///< of audio between two of a stream; 0 = none
   std::chrono::milliseconds latency_target{0};           ///< see LatencyGuard
   std::shared_ptr<Metrics> metrics;
+  bool counts_device = false;  ///< whether metrics show what it is asked for
 };
 
 struct GpuOwnerState {
@@ -43,12 +46,14 @@ struct GpuOwnerState {
     int64_t commands = 0;        // asked for
     int64_t unsaved = 0;         // samples consumed since the last snapshot
     bool must_be_saved = false;  // a command was carried out, or will be
+    bool waits = false;          // in `due`
   };
 
   std::unique_ptr<Engine> engine;
   std::string model_identity;
   std::shared_ptr<Metrics> metrics;
   int64_t snapshot_samples = 0;  // between two snapshots of a stream; 0 = none
+  std::optional<DeviceMetrics> device;
   std::optional<LatencyGuard> guard;
   int counted_blocks = 0;
   int counted_used_blocks = 0;
@@ -58,15 +63,18 @@ struct GpuOwnerState {
   int64_t ahead_of_tick = 0;                // messages that were in the mailbox before the pending tick
   EngineStats counted;                      // what the metrics know of
   std::vector<std::vector<Update>> outbox;  // by slot, while a tick's updates are sorted
-  std::vector<int32_t> touched;             // slots with something in outbox
+  std::vector<int32_t> touched;             // slots with something in outbox or arrived
+  std::deque<StreamKey> due;                // streams whose snapshot is to be begun, in turn
+  std::vector<std::shared_ptr<const StreamSnapshot>> arrived;  // by slot, while they are sorted
 };
 
 /// Owns one device: everything that is ready is gathered and run as one tick. A tick is a message to itself,
 /// sent when work arrives and none is under way; the mailbox is first in first out, so whatever was queued
 /// before it is part of the batch. Spawn it detached: a tick occupies its thread.
 ///
-/// With the updates of a stream comes a snapshot of it, after each command and whenever so much of its audio
-/// was consumed since the last.
+/// A stream gets a snapshot of itself after each command and whenever so much of its audio was consumed since
+/// the last: with its updates, or, where it takes the device a while to hand it over, with later ones or by
+/// itself. A device hands over only so much at a time; who is due waits in turn.
 ///
 /// `start` builds the engine, and answers with what went wrong if it cannot; nothing else is answered before.
 GpuOwner::behavior_type gpu_owner(GpuOwner::stateful_pointer<GpuOwnerState> self, const OwnerSetup& setup);

@@ -62,11 +62,11 @@ struct SegmentCommand {
   Clock::time_point arrival;  ///< of what asked for it
 };
 
-/// Everything one tick says about one stream, in order.
+/// Everything one tick says about one stream, in order; nothing where only a snapshot has come.
 struct StreamUpdates {
   BufferPtr<Update> updates;
   int tag = 0;  ///< StreamOptions::tag of the stream
-  /// Now and then, the stream as it is after these updates.
+  /// Now and then, the stream as it was after these updates, or after some before them; in order.
   std::shared_ptr<const StreamSnapshot> snapshot = nullptr;
 };
 

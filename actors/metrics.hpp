@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "actors/device_metrics.hpp"
 #include "engine/engine.hpp"
 
 namespace tutti {
@@ -66,6 +67,8 @@ class Metrics {
   /// What has changed of the blocks that owners have, and of those that streams hold.
   void kv_blocks(int blocks, int used);
   void snapshot_taken() { snapshots_.Increment(); }
+  /// What its owners ask of a device: "cuda:0".
+  [[nodiscard]] DeviceMetrics of_device(const std::string& device) { return {registry_, device}; }
 
   /// The name of the model that new streams are recognized with. From one thread at a time.
   void model(const std::string& name);

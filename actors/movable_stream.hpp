@@ -17,9 +17,9 @@ namespace tutti {
 /// dropped, so that whoever listens hears each thing once, and with owners that compute alike hears what the
 /// first would have said.
 ///
-/// Between a snapshot and the next an owner consumes no more than RecognizerInfo::snapshot_samples and a
-/// chunk, and whoever feeds the stream keeps within its credit: that bounds what is held. With an owner that
-/// takes no snapshots nothing is held.
+/// Between a snapshot and the next an owner consumes no more than RecognizerInfo::snapshot_samples, a chunk,
+/// and what comes while the snapshot waits for its turn and leaves the device, and whoever feeds the stream
+/// keeps within its credit: that bounds what is held. With an owner that takes no snapshots nothing is held.
 class MovableStream {
  public:
   explicit MovableStream(StreamContext context);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <limits>
 #include <stdexcept>
 
 namespace tutti {
@@ -12,10 +13,17 @@ DType checked(DType dtype) {
   throw std::invalid_argument("BlockPool: keys and values are stored as f32, bf16 or fp8_e4m3");
 }
 
-int checked_scratch(int blocks) {
-  if (blocks >= 0) return blocks;
-  throw std::invalid_argument(
-      fmt::format("BlockPool: scratch_blocks = {}, expected a number from 0 on", blocks));
+int checked_scratch(const CacheConfig& c, int blocks) {
+  if (blocks < 0) {
+    throw std::invalid_argument(
+        fmt::format("BlockPool: scratch_blocks = {}, expected a number from 0 on", blocks));
+  }
+  const int64_t frames = (int64_t{c.max_num_blocks} + blocks) * c.block_size_frames;
+  if (frames > std::numeric_limits<int32_t>::max()) {
+    throw std::invalid_argument(fmt::format("BlockPool: {} frames in {} blocks, expected at most {}", frames,
+                                            c.max_num_blocks, std::numeric_limits<int32_t>::max()));
+  }
+  return blocks;
 }
 
 Shape pool_shape(const CacheConfig& c, int scratch_blocks) {
@@ -39,7 +47,7 @@ int64_t bytes_per_kv_block(const CacheConfig& config, DType dtype) {
 BlockPool::BlockPool(const CacheConfig& config, Ops& ops, DType dtype, int scratch_blocks)
     : ops_(&ops),
       config_(config.validated()),
-      scratch_blocks_(checked_scratch(scratch_blocks)),
+      scratch_blocks_(checked_scratch(config_, scratch_blocks)),
       k_pool_(ops.allocate(checked(dtype), pool_shape(config_, scratch_blocks))),
       v_pool_(ops.allocate(dtype, pool_shape(config_, scratch_blocks))),
       is_free_(static_cast<size_t>(config_.max_num_blocks), true) {
@@ -91,35 +99,39 @@ int64_t BlockPool::block_floats(int64_t blocks) const {
   return 2 * blocks * config_.num_layers * config_.block_size_frames * config_.n_kv_head * config_.head_dim;
 }
 
-void BlockPool::require_floats(const char* where, size_t blocks, size_t floats) const {
+void BlockPool::require_floats(const char* where, size_t blocks, int64_t floats) const {
   const int64_t expected = block_floats(static_cast<int64_t>(blocks));
-  if (dtype() == DType::f32 && static_cast<int64_t>(floats) == expected) return;
+  if (dtype() == DType::f32 && floats == expected) return;
   throw std::invalid_argument(fmt::format("{}: {} floats for {} blocks, expected {} of a pool in f32", where,
                                           floats, blocks, expected));
 }
 
-void BlockPool::read(std::span<const int32_t> blocks, std::span<float> out) const {
-  require_floats("BlockPool::read", blocks.size(), out.size());
+void BlockPool::gather(std::span<const int32_t> blocks, const TensorView& out) const {
+  require_floats("BlockPool::gather", blocks.size(), out.shape.elements());
   if (blocks.empty()) return;
+  constexpr int block_axis = 1;
   const Shape shape{config_.num_layers, static_cast<int64_t>(blocks.size()), config_.block_size_frames,
                     config_.n_kv_head, config_.head_dim};
-  const Tensor gathered = ops_->allocate(DType::f32, shape);
-  constexpr int block_axis = 1;
-  ops_->index_select(k_pool_, block_axis, blocks, gathered);
-  ops_->download(gathered, out.first(out.size() / 2));
-  ops_->index_select(v_pool_, block_axis, blocks, gathered);
-  ops_->download(gathered, out.last(out.size() / 2));
+  const TensorView keys{out.data, DType::f32, shape};
+  const TensorView values{out.data + keys.bytes(), DType::f32, shape};
+  ops_->index_select(k_pool_, block_axis, blocks, keys);
+  ops_->index_select(v_pool_, block_axis, blocks, values);
 }
 
 void BlockPool::write(std::span<const int32_t> blocks, std::span<const float> values) {
-  require_floats("BlockPool::write", blocks.size(), values.size());
-  if (blocks.empty()) return;
-  const Shape shape{config_.num_layers, static_cast<int64_t>(blocks.size()), config_.block_size_frames,
-                    config_.n_kv_head, config_.head_dim};
-  constexpr int block_axis = 1;
-  const auto half = values.size() / 2;
-  ops_->index_copy(ops_->upload(host_tensor(shape, values.first(half))), block_axis, blocks, k_pool_);
-  ops_->index_copy(ops_->upload(host_tensor(shape, values.last(half))), block_axis, blocks, v_pool_);
+  require_floats("BlockPool::write", blocks.size(), std::ssize(values));
+  std::vector<Writing> writings;
+  writings.reserve(2 * static_cast<size_t>(config_.num_layers) * blocks.size());
+  const auto* from = reinterpret_cast<const std::byte*>(values.data());
+  for (const Tensor* const pool : {&k_pool_, &v_pool_}) {
+    for (int64_t layer = 0; layer < config_.num_layers; ++layer) {
+      for (const int32_t block : blocks) {
+        writings.push_back({from, pool->view()[layer][block]});
+        from += writings.back().to.bytes();
+      }
+    }
+  }
+  ops_->write(writings);
 }
 
 int32_t BlockPool::scratch_block(int i) const {

@@ -26,7 +26,7 @@ class BlockPool {
  public:
   /// `ops` outlives the pool.
   /// Throws std::invalid_argument for a config that does not validate, a dtype that is not f32, bf16 or
-  /// f8e4m3, or a negative number of scratch blocks.
+  /// f8e4m3, a negative number of scratch blocks, or more frames than kernels have numbers for.
   BlockPool(const CacheConfig& config, Ops& ops, DType dtype = DType::f32, int scratch_blocks = 0);
 
   /// Fills `blocks`. Throws PoolExhausted (requested vs free) and changes nothing when there are not enough.
@@ -38,12 +38,13 @@ class BlockPool {
   /// Zeroes K and V of every layer, and their scales. Of blocks that the pool has.
   void zero(std::span<const int32_t> blocks);
 
-  /// Floats that read and write move for so many blocks.
+  /// Floats that gather and write move for so many blocks.
   [[nodiscard]] int64_t block_floats(int64_t blocks) const;
-  /// Copies K and V of `blocks` over all layers to host memory, K before V, each (layers, blocks, block_size,
-  /// n_kv_head, head_dim). Of a pool in f32; throws std::invalid_argument for another size or type.
-  void read(std::span<const int32_t> blocks, std::span<float> out) const;
-  /// Writes what read reads. Throws as read.
+  /// Copies K and V of `blocks` over all layers to `out`, (block_floats) f32 on the device: K before V, each
+  /// (layers, blocks, block_size, n_kv_head, head_dim). Of a pool in f32; throws std::invalid_argument for
+  /// another size or type.
+  void gather(std::span<const int32_t> blocks, const TensorView& out) const;
+  /// Writes from host memory what gather reads. Throws as gather.
   void write(std::span<const int32_t> blocks, std::span<const float> values);
 
   /// Without the scratch blocks.
@@ -69,7 +70,7 @@ class BlockPool {
   [[nodiscard]] KvView get_kv_block_view(int layer, int32_t block) const;
 
  private:
-  void require_floats(const char* where, size_t blocks, size_t floats) const;
+  void require_floats(const char* where, size_t blocks, int64_t floats) const;
   [[nodiscard]] bool owns(int32_t block) const { return block >= 0 && block < num_blocks(); }
 
   Ops* ops_;

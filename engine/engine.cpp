@@ -146,6 +146,7 @@ Engine::Impl::Impl(std::shared_ptr<const ConformerCtc> model, std::unique_ptr<Op
                      "' has no attention decoder to store keys and values of; expected '" +
                      EngineConfig{}.decoder_kv + "', or engine.decoder = 'rescore'");
   }
+  outbox = make_outbox();
   stats.device = runner.ops().device_use();
 }
 

@@ -88,6 +88,8 @@ struct EngineStats {
   int64_t rescored_segments = 0;
   double rescore_seconds = 0;  ///< beside the above
   DeviceUse device;            ///< since the device was opened
+  int snapshots_under_way = 0;
+  int64_t snapshot_bytes_under_way = 0;
 };
 
 /// The history, capacity and lanes of `config`; the rest of the geometry is the model's.
@@ -134,6 +136,16 @@ class Engine {
   /// the bit. Between ticks. What waits is not part of it: audio from StreamSnapshot::sample on, and commands
   /// that were not carried out. Nothing for a stale key.
   [[nodiscard]] std::optional<StreamSnapshot> snapshot(StreamKey key);
+  /// The same without waiting for the device: it comes from next_snapshot(), as the stream is now, whatever
+  /// becomes of it. Returns the commands that the snapshot knows of, or nothing, when as many as may be are
+  /// under way: ask again after the next tick. Nothing for a stale key.
+  [[nodiscard]] std::optional<int64_t> begin_snapshot(StreamKey key);
+  struct TakenSnapshot {
+    StreamKey key;
+    StreamSnapshot snapshot;
+  };
+  /// The oldest snapshot that was begun, if it has come, in order; else nothing. Does not wait.
+  [[nodiscard]] std::optional<TakenSnapshot> next_snapshot();
   /// Makes a stream that was just admitted the one of the snapshot: feed it from StreamSnapshot::sample on.
   /// Fails with "bad_snapshot" for one of another model or configuration, or a stream that was fed or told
   /// anything; the stream is as it was.

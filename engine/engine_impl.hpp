@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <span>
@@ -35,6 +36,22 @@ struct TickResults {
   std::vector<int32_t> top_ids;      // (rows, k)
   std::vector<float> top_log_probs;  // (rows, k)
   std::vector<float> energies;       // (rows): the mean of the features that a row sees first
+};
+
+/// Floats of a stream's past that the device has, part by part, in the order in which they leave it.
+struct PastSizes {
+  int64_t keys_values = 0;
+  int64_t convolution = 0;
+  int64_t features = 0;
+  int64_t rescorable_frames = 0;
+  [[nodiscard]] int64_t floats() const { return keys_values + convolution + features + rescorable_frames; }
+  [[nodiscard]] int64_t bytes() const { return floats() * static_cast<int64_t>(sizeof(float)); }
+};
+
+/// A snapshot that was begun.
+struct SnapshotUnderWay {
+  Engine::TakenSnapshot taken;
+  PastSizes sizes;  // of what has to come
 };
 
 /// The state of an engine and the steps of its tick: engine.cpp has its life and the commands it is given,
@@ -84,7 +101,12 @@ struct Engine::Impl {
   void drop_consumed(int slot, int feature_frames);
   void carry_overlaps();
 
-  [[nodiscard]] StreamSnapshot::Past past_of(const Stream& stream);
+  [[nodiscard]] std::unique_ptr<Outbox> make_outbox();
+  [[nodiscard]] PastSizes past_sizes(const Stream& stream) const;
+  [[nodiscard]] StreamSnapshot without_device_past(const Stream& stream) const;
+  void gather_past(const Stream& stream, const PastSizes& sizes, std::byte* to);
+  [[nodiscard]] StreamSnapshot whole_snapshot(const Stream& stream);
+  [[nodiscard]] bool send_snapshot(StreamKey key, const Stream& stream);
   [[nodiscard]] std::string misfit(const StreamSnapshot::Past& past) const;
   void restore_past(Stream& stream, const StreamSnapshot::Past& past);
 
@@ -125,6 +147,8 @@ struct Engine::Impl {
   std::vector<RescoredSegment> rescored;  // one for each of the finals that a tick may have
   std::vector<PendingFinal> pending;      // of `rescored`, in the order of their updates
   size_t finals_by_rule = 0;              // of them, before the tick's commands
+  std::unique_ptr<Outbox> outbox;         // of snapshots; null where the device has none
+  std::deque<SnapshotUnderWay> snapshots;
   EngineStats stats;
 };
 

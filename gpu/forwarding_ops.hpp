@@ -18,6 +18,8 @@ class ForwardingOps : public Ops {
   Tensor allocate(DType dtype, const Shape& shape) override { return inner_->allocate(dtype, shape); }
   Tensor upload(const TensorView& host) override { return inner_->upload(host); }
   void read(std::span<const Reading> readings) override { inner_->read(readings); }
+  void write(std::span<const Writing> writings) override { inner_->write(writings); }
+  std::unique_ptr<Outbox> make_outbox(int64_t bytes) override { return inner_->make_outbox(bytes); }
   void reserve(int lanes, int rows, int64_t samples) override { inner_->reserve(lanes, rows, samples); }
   DeviceUse device_use() const override { return inner_->device_use(); }
   std::shared_ptr<const PackedLinear> pack_linear(const TensorView& weight, const TensorView& bias) override {

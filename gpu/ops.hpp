@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "audio/fbank.hpp"
+#include "gpu/outbox.hpp"
 #include "gpu/tensor.hpp"
 
 namespace tutti {
@@ -127,11 +128,19 @@ struct Reading {
   std::byte* to;
 };
 
+/// Host memory to be copied to a tensor, as many bytes as that has.
+struct Writing {
+  const std::byte* from;
+  TensorView to;
+};
+
 /// What an Ops has asked of its device so far.
 struct DeviceUse {
   int64_t waits = 0;        ///< times that the host waited for the device
   int64_t allocations = 0;  ///< of device memory or pinned memory
   int64_t repeats = 0;      ///< of recorded work, as a whole
+  int64_t eager = 0;        ///< passes of work to be repeated that was queued piece by piece
+  double seconds = 0;       ///< from the beginning of a tick's first operation to the end of its last
 };
 
 /// The fused operations a streaming encoder is written against. An Ops belongs to one owner thread and holds
@@ -155,6 +164,11 @@ class Ops {
   /// Copies tensors to host memory, all with one wait for what was queued before as far as there is memory to
   /// copy through.
   virtual void read(std::span<const Reading> readings) = 0;
+  /// Copies host memory to tensors, in the order of operations. Host memory has been read, and the device is
+  /// not waited for as far as there is memory to copy through, when it returns.
+  virtual void write(std::span<const Writing> writings) = 0;
+  /// An outbox for at most `bytes` at a time; null where reading does not hold up the device.
+  [[nodiscard]] virtual std::unique_ptr<Outbox> make_outbox(int64_t /*bytes*/) { return nullptr; }
   /// Copies one f32 tensor to host memory.
   void download(const TensorView& device, std::span<float> host) {
     assert(host.size_bytes() == device.bytes());

@@ -155,6 +155,7 @@ struct ConformerCtc::Impl {
   std::shared_ptr<const PackedLinear> ctc_head;
   std::unique_ptr<const AttentionDecoders> decoders;
   std::vector<std::string> unused;
+  std::shared_ptr<const char> origin;  // one for a model and its twins
 };
 
 ConformerCtc::Impl::Impl(Checkpoint checkpoint, Ops& ops, int max_positions_, int max_hypothesis_tokens)
@@ -341,11 +342,17 @@ EncoderOutput ConformerCtc::Impl::forward(Ops& ops, EncoderWorkspace& ws, const 
   return out;
 }
 
-ConformerCtc::ConformerCtc(Checkpoint checkpoint, Ops& ops, int max_positions, int max_hypothesis_tokens)
-    : impl_(std::make_unique<Impl>(std::move(checkpoint), ops, max_positions, max_hypothesis_tokens)) {}
+ConformerCtc::ConformerCtc(Checkpoint checkpoint, Ops& ops, int max_positions, int max_hypothesis_tokens,
+                           const ConformerCtc* twin)
+    : impl_(std::make_unique<Impl>(std::move(checkpoint), ops, max_positions, max_hypothesis_tokens)) {
+  impl_->origin = twin == nullptr ? std::make_shared<const char>() : twin->impl_->origin;
+}
 ConformerCtc::~ConformerCtc() = default;
 
 const std::string& ConformerCtc::name() const { return impl_->name; }
+bool ConformerCtc::is_same_model(const ConformerCtc& other) const {
+  return impl_->origin == other.impl_->origin;
+}
 const ConformerSpec& ConformerCtc::spec() const { return impl_->spec; }
 const TokenTable& ConformerCtc::tokens() const { return impl_->tokens; }
 const PackedFbank& ConformerCtc::fbank() const { return *impl_->fbank; }

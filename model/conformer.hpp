@@ -41,16 +41,20 @@ struct EncoderOutput {
 using Probe = std::function<void(std::string_view name, const TensorView& rows)>;
 
 /// Streaming Conformer encoder with a CTC head (WeNet U2 / U2++), written against Ops. Weights are immutable
-/// and shared by every owner of one kind of device.
+/// and shared by every owner that can read them: those of all CPU cores, or of one GPU.
 class ConformerCtc {
  public:
   /// Packs the weights through `ops`. Positions below `max_positions` can be addressed. The attention
   /// decoders are loaded when hypotheses of up to `max_hypothesis_tokens` are to be rescored; 0 is without.
-  /// Throws SetupError for missing or misshapen tensors, or when there are no decoders to load.
-  ConformerCtc(Checkpoint checkpoint, Ops& ops, int max_positions, int max_hypothesis_tokens = 0);
+  /// `twin`, where it is not null, was made of the same checkpoint on another device. Throws SetupError for
+  /// missing or misshapen tensors, or when there are no decoders to load.
+  ConformerCtc(Checkpoint checkpoint, Ops& ops, int max_positions, int max_hypothesis_tokens = 0,
+               const ConformerCtc* twin = nullptr);
   ~ConformerCtc();
 
   [[nodiscard]] const std::string& name() const;
+  /// Whether a stream of one can go on with the other: it is that one, or its twin.
+  [[nodiscard]] bool is_same_model(const ConformerCtc& other) const;
   [[nodiscard]] const ConformerSpec& spec() const;
   [[nodiscard]] const TokenTable& tokens() const;
   [[nodiscard]] const PackedFbank& fbank() const;

@@ -40,6 +40,10 @@ class CpuOps final : public Ops {
     for (const Reading& reading : readings) std::copy_n(reading.from.data, reading.from.bytes(), reading.to);
   }
 
+  void write(std::span<const Writing> writings) override {
+    for (const Writing& writing : writings) std::copy_n(writing.from, writing.to.bytes(), writing.to.data);
+  }
+
   /// Nothing to do: kernels take rows in blocks, so that the scratch of a core does not depend on their
   /// number.
   void reserve(int /*lanes*/, int /*rows*/, int64_t /*samples*/) override {}

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "gpu/cuda/batch_arrays.hpp"
+#include "gpu/cuda/outbox.hpp"
 #include "gpu/cuda/packed.hpp"
 #include "gpu/cuda/staging.hpp"
 
@@ -92,7 +93,16 @@ class CudaOps final : public Ops {
         arriving_.push_back({here, bytes, reading.to + done});
       }
     }
+    staging_.end_timing();
     finish_reading();
+  }
+
+  void write(std::span<const Writing> writings) override {
+    for (const Writing& writing : writings) staging_.write(writing.to.data, writing.from, writing.to.bytes());
+  }
+
+  [[nodiscard]] std::unique_ptr<Outbox> make_outbox(int64_t bytes) override {
+    return std::make_unique<cuda::CudaOutbox>(api_, device_, staging_, static_cast<size_t>(bytes));
   }
 
   void reserve(int lanes, int rows, int64_t samples) override {
@@ -123,6 +133,7 @@ class CudaOps final : public Ops {
 
   void fbank(const PackedFbank& tables, std::span<const FbankJob> jobs) override {
     const Range range(api_, "features");
+    staging_.begin_timing();
     const auto& packed = static_cast<const cuda::CudaFbank&>(tables);
     size_t samples = 0;
     for (const FbankJob& job : jobs) samples += packed.samples(job.frames);
@@ -332,23 +343,10 @@ class CudaOps final : public Ops {
   void repeat(int kind, const std::function<void()>& operations) override {
     const Range range(api_, "forward");
     Graph* const graph = kind > 0 && kind <= most_padded ? &graphs_[static_cast<size_t>(kind)] : nullptr;
-    // The first time shows what is to be made once, and not with every repetition.
-    if (graph == nullptr || !std::exchange(graph->seen, true) || !staging_.begin_recorded())
-      return operations();
-    if (graph->recorded == nullptr) {
-      check(api_.start_recording(queue(), cuda::QueueMode::record), "record its work");
-      operations();
-      check(api_.finish_recording(queue(), &graph->recorded), "record its work");
-    } else {
-      check(api_.start_recording(queue(), cuda::QueueMode::compare), "record its work");
-      operations();
-    }
-    staging_.end_recorded();
-    int same = 0;
-    check(api_.repeat(queue(), graph->recorded, &same), "repeat its work");
-    if (same != 0) return staging_.count_repeat();
-    api_.release_graph(std::exchange(graph->recorded, nullptr));
+    const bool repeated = graph != nullptr && repeat(*graph, operations);
+    if (repeated) return staging_.count_repeat();
     operations();
+    staging_.count_eager();
   }
 
   [[nodiscard]] int most_padded_lanes() const override { return most_padded; }
@@ -361,6 +359,31 @@ class CudaOps final : public Ops {
  private:
   void check(int error, const char* what) const { cuda::check(api_, error, what); }
   [[nodiscard]] cuda::Queue* queue() const { return staging_.queue(); }
+
+  /// Work of a kind.
+  struct Graph {
+    bool seen = false;
+    bool refused = false;  ///< the device cannot record it
+    cuda::Graph* recorded = nullptr;
+  };
+
+  /// False where nothing was queued.
+  bool repeat(Graph& graph, const std::function<void()>& operations) {
+    // The first time shows what is to be made once, and not with every repetition.
+    if (!std::exchange(graph.seen, true) || graph.refused || !staging_.begin_recorded()) return false;
+    const bool is_new = graph.recorded == nullptr;
+    check(api_.start_recording(queue(), is_new ? cuda::QueueMode::record : cuda::QueueMode::compare),
+          "record its work");
+    operations();
+    // A graph takes memory of the device's own choice. Where there is none, work goes on without.
+    if (is_new) graph.refused = api_.finish_recording(queue(), &graph.recorded) != 0;
+    staging_.end_recorded();
+    if (graph.refused) return false;
+    int same = 0;
+    check(api_.repeat(queue(), graph.recorded, &same), "repeat its work");
+    if (same == 0) api_.release_graph(std::exchange(graph.recorded, nullptr));
+    return same != 0;
+  }
 
   void multiply(const cuda::GemmCall& call) {
     check(cuda::run(api_.kernels, queue(), call), "multiply matrices");
@@ -445,11 +468,6 @@ class CudaOps final : public Ops {
     std::byte* to;
   };
   std::vector<Arriving> arriving_;
-  /// Work of a kind.
-  struct Graph {
-    bool seen = false;
-    cuda::Graph* recorded = nullptr;
-  };
   std::array<Graph, most_padded + 1> graphs_{};
   Tensor conv1_, conv2_;  ///< scratch of the subsampling
 };

@@ -14,10 +14,20 @@ struct Graph {
   uint64_t hash;
 };
 
+struct Event {
+  cudaEvent_t event;
+};
+
 namespace {
 
 /// The architecture of the oldest GPU that the kernels are built for.
 constexpr int least_major = 8;
+
+/// An error that work can go on after. The runtime would tell of it once more, after the next launch.
+cudaError_t forgotten(cudaError_t error) {
+  static_cast<void>(cudaGetLastError());
+  return error;
+}
 
 void explain(cudaError_t error, char* reason, size_t size) {
   int driver = 0;
@@ -95,7 +105,14 @@ int allocate(int device, size_t bytes, std::byte** memory) {
   return cudaStreamSynchronize(nullptr);
 }
 
-void release(std::byte* memory) { static_cast<void>(cudaFree(memory)); }
+/// The last to hold it may be a thread that has never used the GPU, and would begin to use the first.
+void release(std::byte* memory) {
+  cudaPointerAttributes attributes{};
+  if (cudaPointerGetAttributes(&attributes, memory) == cudaSuccess) {
+    static_cast<void>(cudaSetDevice(attributes.device));
+  }
+  static_cast<void>(cudaFree(memory));
+}
 
 int allocate_pinned(size_t bytes, std::byte** memory) {
   return cudaHostAlloc(reinterpret_cast<void**>(memory), bytes, cudaHostAllocPortable);
@@ -107,6 +124,43 @@ int copy(Queue* queue, void* to, const void* from, size_t bytes) {
   if (!queue->recording.takes(to, from, bytes)) return cudaSuccess;
   if (const cudaError_t error = cudaSetDevice(queue->device); error != cudaSuccess) return error;
   return cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, queue->stream);
+}
+
+int open_event(int device, int timed, Event** event) {
+  *event = nullptr;
+  if (const cudaError_t error = cudaSetDevice(device); error != cudaSuccess) return error;
+  cudaEvent_t made = nullptr;
+  const unsigned flags = timed != 0 ? cudaEventDefault : cudaEventDisableTiming;
+  if (const cudaError_t error = cudaEventCreateWithFlags(&made, flags); error != cudaSuccess) return error;
+  *event = new Event{.event = made};
+  return cudaSuccess;
+}
+
+void close_event(Event* event) {
+  static_cast<void>(cudaEventDestroy(event->event));
+  delete event;
+}
+
+int mark(Queue* queue, Event* event) {
+  if (const cudaError_t error = cudaSetDevice(queue->device); error != cudaSuccess) return error;
+  return cudaEventRecord(event->event, queue->stream);
+}
+
+int follow(Queue* queue, Event* event) {
+  if (const cudaError_t error = cudaSetDevice(queue->device); error != cudaSuccess) return error;
+  return cudaStreamWaitEvent(queue->stream, event->event, 0);
+}
+
+int reached(Event* event, int* yes) {
+  const cudaError_t error = cudaEventQuery(event->event);
+  *yes = error == cudaSuccess ? 1 : 0;
+  if (error != cudaErrorNotReady) return error;
+  static_cast<void>(forgotten(error));
+  return cudaSuccess;
+}
+
+int elapsed(Event* from, Event* to, float* milliseconds) {
+  return cudaEventElapsedTime(milliseconds, from->event, to->event);
 }
 
 int start_recording(Queue* queue, QueueMode mode) {
@@ -121,11 +175,11 @@ int finish_recording(Queue* queue, Graph** graph) {
   const uint64_t hash = queue->recording.finish();
   cudaGraph_t captured = nullptr;
   if (const cudaError_t error = cudaStreamEndCapture(queue->stream, &captured); error != cudaSuccess)
-    return error;
+    return forgotten(error);
   cudaGraphExec_t executable = nullptr;
   const cudaError_t error = cudaGraphInstantiate(&executable, captured, 0);
   static_cast<void>(cudaGraphDestroy(captured));
-  if (error != cudaSuccess) return error;
+  if (error != cudaSuccess) return forgotten(error);
   *graph = new Graph{.executable = executable, .hash = hash};
   return cudaSuccess;
 }
@@ -148,6 +202,19 @@ int memory(int device, size_t* free, size_t* total) {
   return cudaMemGetInfo(free, total);
 }
 
+int describe(int device, GpuInfo* info) {
+  *info = {};
+  cudaDeviceProp properties{};
+  if (const cudaError_t error = cudaGetDeviceProperties(&properties, device); error != cudaSuccess)
+    return error;
+  std::snprintf(info->name, sizeof(info->name), "%s", properties.name);
+  info->compute_major = properties.major;
+  info->compute_minor = properties.minor;
+  if (const cudaError_t error = cudaDriverGetVersion(&info->driver_version); error != cudaSuccess)
+    return error;
+  return cudaRuntimeGetVersion(&info->runtime_version);
+}
+
 int wait(Queue* queue) { return cudaStreamSynchronize(queue->stream); }
 
 constexpr PluginApi api{.abi_version = plugin_abi_version,
@@ -162,6 +229,13 @@ constexpr PluginApi api{.abi_version = plugin_abi_version,
                         .release_pinned = release_pinned,
                         .copy = copy,
                         .memory = memory,
+                        .describe = describe,
+                        .open_event = open_event,
+                        .close_event = close_event,
+                        .mark = mark,
+                        .follow = follow,
+                        .reached = reached,
+                        .elapsed = elapsed,
                         .start_recording = start_recording,
                         .finish_recording = finish_recording,
                         .repeat = repeat,

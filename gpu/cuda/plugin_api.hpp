@@ -8,7 +8,17 @@
 namespace tutti::cuda {
 
 /// Raised with every change of PluginApi.
-inline constexpr int plugin_abi_version = 3;
+inline constexpr int plugin_abi_version = 4;
+
+/// A point in the order of a queue, reached when all that was queued there before is done.
+struct Event;
+
+/// A GPU, in words and numbers.
+struct GpuInfo {
+  char name[256];
+  int compute_major, compute_minor;
+  int driver_version, runtime_version;  ///< of CUDA: 1000 * major + 10 * minor
+};
 
 /// What libtutti_cuda.so offers the server. Only C types cross this boundary, since the two may have been
 /// built by different compilers. Functions that return an int return 0 or an error for `error_text`.
@@ -31,8 +41,20 @@ struct PluginApi {
   /// Queues a copy between any two of device, pinned and, with a wait for it, other host memory. The host
   /// may touch neither end before it has waited.
   int (*copy)(Queue* queue, void* to, const void* from, size_t bytes);
-  /// Of the GPU's memory, what is free and what there is.
+  /// Of the GPU's memory, what is free and what there is. Any thread.
   int (*memory)(int device, size_t* free, size_t* total);
+  int (*describe)(int device, GpuInfo* info);
+  /// A timed one is for `elapsed`.
+  int (*open_event)(int device, int timed, Event** event);
+  void (*close_event)(Event* event);
+  /// Puts the event behind what is queued.
+  int (*mark)(Queue* queue, Event* event);
+  /// What is queued from now on is not begun before the event is reached, wherever it was put last.
+  int (*follow)(Queue* queue, Event* event);
+  /// Whether the event is reached. Does not wait.
+  int (*reached)(Event* event, int* yes);
+  /// Between two timed events that are reached.
+  int (*elapsed)(Event* from, Event* to, float* milliseconds);
   /// From now on work is not run but recorded, or, with QueueMode::compare, compared with what was recorded.
   /// Of memory that is not pinned nothing may be copied, and nobody may wait.
   int (*start_recording)(Queue* queue, QueueMode mode);

@@ -13,18 +13,24 @@ void check(const PluginApi& api, int error, const char* what) {
 }
 
 Staging::Staging(const PluginApi& api, int device, size_t bytes) : api_(api), device_(device) {
-  check(api_, api_.open_queue(device_, &queue_), "open a stream");
   try {
+    check(api_, api_.open_queue(device_, &queue_), "open a stream");
+    check(api_, api_.open_event(device_, 1, &timed_from_), "make an event");
+    check(api_, api_.open_event(device_, 1, &timed_to_), "make an event");
     allocate(places_, bytes);
   } catch (...) {
-    release(places_);
-    api_.close_queue(queue_);
+    close();
     throw;
   }
 }
 
-Staging::~Staging() {
-  api_.close_queue(queue_);
+Staging::~Staging() { close(); }
+
+void Staging::close() {
+  if (queue_ != nullptr) api_.close_queue(queue_);
+  for (Event* const event : {timed_from_, timed_to_}) {
+    if (event != nullptr) api_.close_event(event);
+  }
   release(places_);
   release(recorded_);
 }
@@ -82,6 +88,29 @@ bool Staging::begin_recorded() {
 
 void Staging::end_recorded() { current_ = &places_; }
 
+void Staging::begin_timing() {
+  if (timing_ == Timing::begun) return;
+  check(api_, api_.mark(queue_, timed_from_), "measure its work");
+  timing_ = Timing::begun;
+}
+
+void Staging::end_timing() {
+  if (timing_ != Timing::begun) return;
+  check(api_, api_.mark(queue_, timed_to_), "measure its work");
+  timing_ = Timing::ended;
+}
+
+void Staging::write(void* to, const std::byte* from, size_t bytes) {
+  // Of a large array, pieces, so that there are places for them.
+  constexpr size_t piece = size_t{1} << 20;
+  for (size_t done = 0; done < bytes; done += piece) {
+    const size_t now = std::min(piece, bytes - done);
+    const Place at = place(now);
+    std::memcpy(at.host, from + done, now);
+    copy(static_cast<std::byte*>(to) + done, at.host, now);
+  }
+}
+
 void Staging::copy(void* to, const void* from, size_t bytes) {
   if (bytes != 0) check(api_, api_.copy(queue_, to, from, bytes), "copy");
 }
@@ -89,6 +118,12 @@ void Staging::copy(void* to, const void* from, size_t bytes) {
 void Staging::wait() {
   check(api_, api_.wait(queue_), "finish its work");
   ++use_.waits;
+  if (timing_ == Timing::ended) {
+    float milliseconds = 0;
+    check(api_, api_.elapsed(timed_from_, timed_to_, &milliseconds), "measure its work");
+    use_.seconds += static_cast<double>(milliseconds) / 1000;
+    timing_ = Timing::none;
+  }
   for (Region* region : {&places_, &recorded_}) region->used = region->staged = 0;
 }
 

@@ -71,6 +71,8 @@ class Staging {
   [[nodiscard]] bool begin_recorded();
   void end_recorded();
 
+  /// Queues a copy of `from`, which is read at once, as far as there are places for it; else waits.
+  void write(void* to, const std::byte* from, size_t bytes);
   /// Queues a copy; see PluginApi::copy.
   void copy(void* to, const void* from, size_t bytes);
   void wait();
@@ -78,6 +80,11 @@ class Staging {
   [[nodiscard]] const DeviceUse& use() const { return use_; }
   void count_allocation() { ++use_.allocations; }
   void count_repeat() { ++use_.repeats; }
+  void count_eager() { ++use_.eager; }
+
+  /// The time from here, unless it runs, to the next wait that `end_timing` precedes is the device's.
+  void begin_timing();
+  void end_timing();
 
  private:
   /// The same memory on both sides, and what has been staged there since the last wait, the newest
@@ -96,6 +103,7 @@ class Staging {
   void reserve(Region& region, size_t bytes);
   void allocate(Region& region, size_t bytes);
   void release(Region& region);
+  void close();
   /// Queues the copy of the place that was given out last, or gives it back when the same lies elsewhere;
   /// returns where it will be.
   std::byte* staged(const Place& at, size_t bytes);
@@ -113,6 +121,9 @@ class Staging {
   Region places_;
   Region recorded_;
   Region* current_ = &places_;
+  enum class Timing { none, begun, ended } timing_ = Timing::none;
+  Event* timed_from_ = nullptr;
+  Event* timed_to_ = nullptr;
   DeviceUse use_;
 };
 

@@ -7,8 +7,10 @@
 #include <stdexcept>
 
 #include "actors/stream_context.hpp"
+#include "gpu/cpu/cpu_ops.hpp"
 #include "tests/actors/test_system.hpp"
 #include "tests/engine/engine_fixture.hpp"
+#include "tests/engine/held_up_outbox.hpp"
 
 namespace tutti::test {
 namespace {
@@ -16,20 +18,22 @@ namespace {
 using testing::HasSubstr;
 
 using Heard = std::vector<Update>;
+using Kept = std::vector<std::shared_ptr<const StreamSnapshot>>;
 
 constexpr int the_tag = 7;
 
 /// A stream actor that only listens.
-StreamActor::behavior_type listener(std::shared_ptr<Heard> heard) {
+StreamActor::behavior_type listener(std::shared_ptr<Heard> heard, std::shared_ptr<Kept> kept) {
   return {
       [](audio_atom, const AudioBytes&) {},
       [](text_atom, const TextMessage&) {},
       [](closed_atom) {},
       [](fault_atom, const Error&) {},
-      [heard](update_atom, const StreamUpdates& message) {
+      [heard, kept](update_atom, const StreamUpdates& message) {
         EXPECT_EQ(message.tag, the_tag);
         const auto& updates = message.updates->items;
         heard->insert(heard->end(), updates.begin(), updates.end());
+        if (message.snapshot) kept->push_back(message.snapshot);
       },
       [](lost_atom, const caf::actor_addr&) {},
       [](idle_atom) {},
@@ -40,10 +44,13 @@ StreamActor::behavior_type listener(std::shared_ptr<Heard> heard) {
 
 class GpuOwnerTest : public testing::Test {
  protected:
-  void start(std::function<std::unique_ptr<Engine>()> make_engine) {
-    owner = system->spawn(
-        gpu_owner,
-        OwnerSetup{.device = "test", .make_engine = std::move(make_engine), .core = {}, .metrics = metrics});
+  void start(std::function<std::unique_ptr<Engine>()> make_engine, std::chrono::milliseconds snapshots = {}) {
+    owner = system->spawn(gpu_owner, OwnerSetup{.device = "test",
+                                                .make_engine = std::move(make_engine),
+                                                .core = {},
+                                                .snapshots = snapshots,
+                                                .metrics = metrics,
+                                                .counts_device = true});
     started = ask<Started>(start_atom_v);
   }
 
@@ -57,7 +64,7 @@ class GpuOwnerTest : public testing::Test {
   }
 
   StreamContext admit(const StreamOptions& options = {}) {
-    streams.push_back(system->spawn(listener, heard));
+    streams.push_back(system->spawn(listener, heard, kept));
     StreamOptions tagged = options;
     tagged.tag = the_tag;
     const auto admission = ask<Admission>(admit_atom_v, tagged, streams.back());
@@ -72,6 +79,7 @@ class GpuOwnerTest : public testing::Test {
 
   std::shared_ptr<Metrics> metrics = std::make_shared<Metrics>();
   std::shared_ptr<Heard> heard = std::make_shared<Heard>();
+  std::shared_ptr<Kept> kept = std::make_shared<Kept>();
   TestSystem system;
   caf::scoped_actor client{*system};
   GpuOwner owner;
@@ -165,6 +173,83 @@ TEST_F(GpuOwnerTest, EndsAStreamThatIsFedMoreThanItsBuffer) {
   system.run();
   ASSERT_EQ(heard->size(), 1U);
   EXPECT_EQ(heard->back().kind, Update::Kind::error);
+}
+
+/// Owners whose snapshots take their time to leave the device.
+class SnapshotTraffic : public GpuOwnerTest {
+ protected:
+  void SetUp() override {
+    start(
+        [traffic = traffic] {
+          return std::make_unique<Engine>(
+              bundled_model(), std::make_unique<HeldUpOps>(make_cpu_ops(), traffic), greedy_config());
+        },
+        std::chrono::milliseconds(1));  // after each chunk
+    ASSERT_TRUE(started);
+  }
+
+  void speak(const StreamContext& lease) {
+    const std::vector<float> audio = clip("libri-02.flac");
+    lease.feed({make_buffer(std::vector(audio.begin(), audio.begin() + 11000)), Clock::now()});
+    system.run();
+  }
+
+  /// Whatever waits for the time to pass.
+  void rest() {
+    for (int i = 0; i < 5; ++i) system.advance(std::chrono::seconds(1));
+  }
+
+  std::shared_ptr<Traffic> traffic = std::make_shared<Traffic>();
+};
+
+TEST_F(SnapshotTraffic, TheyComeByThemselvesWhereNoTickFollows) {
+  traffic->is_held_up = true;
+  const StreamContext lease = admit();
+  speak(lease);
+  rest();
+  EXPECT_TRUE(kept->empty());
+  EXPECT_THAT(metrics->text(), HasSubstr("tutti_device_snapshots{device=\"test\"} 1\n"));
+  traffic->is_held_up = false;
+  rest();
+  ASSERT_EQ(kept->size(), 1U);
+  EXPECT_GT(kept->front()->sample, 0);
+  EXPECT_THAT(metrics->text(), HasSubstr("tutti_device_snapshots{device=\"test\"} 0\n"));
+  EXPECT_THAT(metrics->text(), HasSubstr("tutti_snapshots_total 1\n"));
+}
+
+TEST_F(SnapshotTraffic, StreamsTakeTurnsWhereThereIsNoRoomForAll) {
+  traffic->is_held_up = true;
+  std::vector<StreamContext> leases;
+  for (int i = 0; i < 5; ++i) {
+    leases.push_back(admit());
+    speak(leases.back());
+  }
+  EXPECT_THAT(metrics->text(), HasSubstr("tutti_device_snapshots{device=\"test\"} 2\n"));
+  EXPECT_THAT(metrics->text(),
+              testing::Not(HasSubstr("tutti_device_postponed_snapshots_total{device=\"test\"} 0\n")));
+  traffic->is_held_up = false;
+  rest();
+  EXPECT_EQ(kept->size(), 5U);
+}
+
+TEST_F(SnapshotTraffic, NobodyGetsThatOfAStreamThatHasEnded) {
+  traffic->is_held_up = true;
+  {
+    const StreamContext gone = admit();
+    speak(gone);
+    const StreamContext another = admit();
+    speak(another);
+    const StreamContext waiting = admit();
+    speak(waiting);
+  }
+  system.run();
+  const StreamContext next = admit();
+  traffic->is_held_up = false;
+  rest();
+  EXPECT_TRUE(kept->empty());
+  speak(next);
+  rest();
+  EXPECT_EQ(kept->size(), 1U);
 }
 
 }  // namespace

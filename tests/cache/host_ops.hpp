@@ -17,6 +17,9 @@ class HostOps final : public Ops {
   void read(std::span<const Reading> readings) override {
     for (const Reading& reading : readings) std::copy_n(reading.from.data, reading.from.bytes(), reading.to);
   }
+  void write(std::span<const Writing> writings) override {
+    for (const Writing& writing : writings) std::copy_n(writing.from, writing.to.bytes(), writing.to.data);
+  }
   void index_select(const TensorView& tensor, int axis, std::span<const int32_t> indices,
                     const TensorView& out) override {
     cpu::index_select(tensor, axis, indices, out);

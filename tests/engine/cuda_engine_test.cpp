@@ -1,24 +1,16 @@
-// The engine over the CUDA backend, whose kernels are executed on the host: slow, so that clips are short and
-// models small.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
-#include <filesystem>
-
-#include "engine_fixture.hpp"
 #include "gpu/cpu/cpu_ops.hpp"
-#include "gpu/cuda/cuda_ops.hpp"
 #include "gpu/forwarding_ops.hpp"
-#include "model/model_loader.hpp"
-#include "tests/gpu/cuda_host/api.hpp"
+#include "tests/engine/cuda_fixture.hpp"
 
 namespace tutti {
 namespace {
 
 using testing::ElementsAre;
 
-std::unique_ptr<Ops> cuda_ops() { return make_cuda_ops(cuda::host::api(), 0); }
+std::unique_ptr<Ops> cuda_ops() { return gpu_ops(0); }
 
 /// Neither repeats work as a whole nor pads batches for it.
 class EagerOps final : public ForwardingOps {
@@ -34,9 +26,7 @@ std::unique_ptr<Ops> cpu_ops() { return make_cpu_ops(); }
 std::shared_ptr<const ConformerCtc> load(const std::string& directory, Open open,
                                          const EngineConfig& config) {
   const auto ops = open();
-  return std::make_shared<const ConformerCtc>(load_model(std::filesystem::path(TUTTI_TEST_DATA) / directory),
-                                              *ops, required_positions(config),
-                                              required_hypothesis_tokens(config));
+  return load(directory, *ops, config);
 }
 
 /// What each speaker's stream says; all share an engine.
@@ -54,27 +44,6 @@ std::vector<Said> recognize(Engine& engine, std::span<const std::vector<float>> 
   for (const StreamKey key : keys) must(engine.finish(key));
   run_until_idle(engine, listen);
   return said;
-}
-
-/// A few chunks of speech.
-std::vector<float> speech(size_t begin, size_t count) {
-  const std::vector<float> whole = clip("libri-02.flac");
-  return {whole.begin() + static_cast<std::ptrdiff_t>(begin),
-          whole.begin() + static_cast<std::ptrdiff_t>(begin + count)};
-}
-
-/// Chunks and histories that a second of speech fills and passes.
-EngineConfig short_chunks(const std::string& decoder) {
-  EngineConfig config;
-  config.decoder = decoder;
-  config.chunk_size = 4;
-  config.num_left_chunks = 2;
-  config.max_streams = 3;
-  config.max_batch_size = 3;
-  config.max_tick_ms = 10000;  // so that a slow machine's ticks are as wide as a fast one's
-  config.max_position_frames = 60;
-  config.max_rescored_frames = 64;
-  return config;
 }
 
 void expect_same_words(const Said& actual, const Said& expected) {
@@ -124,6 +93,28 @@ TEST(CudaEngine, RescoresFinalsAsTheCpuDoes) {
   EXPECT_EQ(engine.stats().rescored_segments, 1);
 }
 
+TEST(CudaEngine, GoesOnWithoutGraphsWhereTheDeviceCannotRecord) {
+  const EngineConfig config = short_chunks("prefix");
+  const auto model = load("conformer-bn-tiny", cuda_ops, config);
+  const std::vector<std::vector<float>> speakers{speech(16000, 11000)};
+  static constexpr auto refuse = [](cuda::Queue* queue, cuda::Graph** graph) {
+    const int error = cuda::host::api().finish_recording(queue, graph);
+    cuda::host::api().release_graph(std::exchange(*graph, nullptr));
+    return error != 0 ? error : 2;
+  };
+  static const cuda::PluginApi full = [] {
+    cuda::PluginApi api = cuda::host::api();
+    api.finish_recording = refuse;
+    return api;
+  }();
+  Engine without(model, make_cuda_ops(full, 0), config);
+  Engine with(model, cuda_ops(), config);
+  EXPECT_EQ(recognize(without, speakers)[0].events, recognize(with, speakers)[0].events);
+  EXPECT_GT(with.stats().device.repeats, 0);
+  EXPECT_EQ(without.stats().device.repeats, 0);
+  EXPECT_EQ(without.stats().device.eager, without.stats().ticks);
+}
+
 TEST(CudaEngine, WaitsOnceATickAndAllocatesNoDeviceMemory) {
   const EngineConfig config = short_chunks("prefix");
   Engine engine(load("conformer-bn-tiny", cuda_ops, config), cuda_ops(), config);
@@ -137,6 +128,8 @@ TEST(CudaEngine, WaitsOnceATickAndAllocatesNoDeviceMemory) {
   EXPECT_EQ(engine.stats().device.allocations - before.allocations, 0);
   // All but the first, which shows what there is to repeat.
   EXPECT_EQ(engine.stats().device.repeats, engine.stats().ticks - 1);
+  EXPECT_EQ(engine.stats().device.eager, 1);
+  EXPECT_GT(engine.stats().device.seconds, before.seconds);
 }
 
 }  // namespace

@@ -149,6 +149,12 @@ inline void mma_bf16(float (&sums)[4], const uint32_t (&x)[4], const uint32_t (&
 template <class... Parameters, class... Arguments>
 int launch(Queue* queue, void (*kernel)(Parameters...), dim3 grid, dim3 block, Arguments... arguments) {
   if (grid.volume() == 0) return 0;
+  constexpr int lost = 1;
+  if (host::is_lost(queue)) return lost;
+  const auto require = [queue](const auto& argument) {
+    host::require_own_memory(queue, &argument, sizeof(argument));
+  };
+  (require(static_cast<Parameters>(arguments)), ...);
   if (!host::recording(queue).takes(kernel, grid, block, static_cast<Parameters>(arguments)...)) return 0;
   host::enqueue(queue, [=](std::mt19937_64& random) {
     host::run_grid(

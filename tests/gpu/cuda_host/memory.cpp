@@ -17,9 +17,14 @@ namespace {
 constexpr size_t zone = 256;
 constexpr std::byte filler{0xFF};
 
+struct Block {
+  size_t bytes;
+  int device;
+};
+
 // Owners on several threads share what one has packed.
 std::mutex guard;
-std::map<std::byte*, size_t> sizes;
+std::map<const std::byte*, Block> blocks;
 
 bool untouched(const std::byte* from) {
   return std::all_of(from, from + zone, [](std::byte b) { return b == filler; });
@@ -35,26 +40,43 @@ void check(const std::byte* memory, size_t bytes) {
 
 }  // namespace
 
-std::byte* allocate_guarded(size_t bytes) {
+std::byte* allocate_guarded(int device, size_t bytes) {
   const size_t rounded = (bytes + zone - 1) / zone * zone;
   auto* const start = static_cast<std::byte*>(std::aligned_alloc(zone, rounded + 2 * zone));
   if (start == nullptr) throw std::bad_alloc();
   std::memset(start, 0xFF, rounded + 2 * zone);
   std::memset(start + zone, 0, bytes);
   const std::lock_guard lock(guard);
-  sizes.emplace(start + zone, bytes);
+  blocks.emplace(start + zone, Block{bytes, device});
   return start + zone;
 }
 
 void release_guarded(std::byte* memory) {
   const std::lock_guard lock(guard);
-  sizes.erase(memory);
+  blocks.erase(memory);
   std::free(memory - zone);
 }
 
 void check_guards() {
   const std::lock_guard lock(guard);
-  for (const auto& [memory, bytes] : sizes) check(memory, bytes);
+  for (const auto& [memory, block] : blocks) check(memory, block.bytes);
+}
+
+std::optional<int> device_of(const void* address) {
+  const auto* const byte = static_cast<const std::byte*>(address);
+  const std::lock_guard lock(guard);
+  auto after = blocks.upper_bound(byte);
+  if (after == blocks.begin()) return std::nullopt;
+  const auto& [memory, block] = *--after;
+  if (byte >= memory + block.bytes) return std::nullopt;
+  return block.device;
+}
+
+size_t allocated(int device) {
+  const std::lock_guard lock(guard);
+  size_t bytes = 0;
+  for (const auto& [memory, block] : blocks) bytes += block.device == device ? block.bytes : 0;
+  return bytes;
 }
 
 }  // namespace tutti::cuda::host

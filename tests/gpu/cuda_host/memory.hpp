@@ -1,13 +1,21 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 
 namespace tutti::cuda::host {
 
-/// Zeroed memory between two guard zones.
-[[nodiscard]] std::byte* allocate_guarded(size_t bytes);
+/// What is not on a GPU, but pinned.
+inline constexpr int no_device = -1;
+
+/// Zeroed memory of a device between two guard zones.
+[[nodiscard]] std::byte* allocate_guarded(int device, size_t bytes);
 void release_guarded(std::byte* memory);
 /// Throws KernelFault if a zone of any memory was written to.
 void check_guards();
+/// Whose memory the address is in; nothing where it is in none that was allocated here.
+[[nodiscard]] std::optional<int> device_of(const void* address);
+/// In all, of one device.
+[[nodiscard]] size_t allocated(int device);
 
 }  // namespace tutti::cuda::host
