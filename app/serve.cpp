@@ -17,6 +17,7 @@
 #include "app/administration.hpp"
 #include "app/bundled_model.hpp"
 #include "app/commands.hpp"
+#include "app/gpu_metrics.hpp"
 #include "app/log_format.hpp"
 #include "app/net_metrics.hpp"
 #include "app/server_check.hpp"
@@ -81,6 +82,7 @@ void serve(const std::function<ServerConfig()>& read_config) {
       read_config, {.config = config, .devices = plan, .model = std::move(first.model)}, service, metrics);
   NetServer server(network, service.gateway(), service.status(), service.uploads(), service.subscriptions());
   metrics->add_source(std::make_shared<NetMetrics>(server.stats()));
+  metrics->add_source(std::make_shared<GpuMetrics>(describe_gpus(plan.devices)));
   administration.administer(server);
   server.start();
   service.listening();

@@ -49,17 +49,17 @@ bool check_server(const ServerConfig& config) {
     const CallbackSender sender(std::move(*options));
     return config.callback_url;
   });
-  LoadedModel loaded;
+  LoadedModels loaded;
   good &= passes("model", [&] {
-    loaded = open_model(load_model(model_directory(config.model)), config.engine, devices.devices.front());
-    return fmt::format("{}; {}", describe(*loaded.model), loaded.device);
+    loaded = open_models(load_model(model_directory(config.model)), config.engine, devices);
+    return fmt::format("{}; {}", describe(loaded.first()), loaded.device);
   });
-  if (loaded.model == nullptr) return false;
+  if (loaded.models.empty()) return false;
   good &= passes("engine", [&] {
-    const PoolPlan pool = plan_memory(devices, loaded.model, config.engine);
+    const PoolPlan pool = plan_memory(devices, loaded, config.engine);
     EngineConfig engine_config = config.engine;
     engine_config.max_num_blocks = pool.num_blocks;
-    const Engine engine(loaded.model, open_device(devices.devices.front()), engine_config);
+    const Engine engine(loaded.models.front(), open_device(devices.devices.front()), engine_config);
     return fmt::format("chunks of {} ms at {} Hz; K/V pool: {}", engine.chunk_ms(), engine.sample_rate(),
                        pool.arithmetic);
   });

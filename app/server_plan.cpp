@@ -148,25 +148,44 @@ std::optional<CallbackOptions> plan_callback(const ServerConfig& config) {
   return options;
 }
 
-LoadedModel open_model(Checkpoint checkpoint, const EngineConfig& config, const Device& device) {
+LoadedModel open_model(Checkpoint checkpoint, const EngineConfig& config, const Device& device,
+                       const ConformerCtc* twin) {
   const std::unique_ptr<Ops> ops = open_device(device, parse_weight_type(config.weights));
-  return {.model = std::make_shared<const ConformerCtc>(
-              std::move(checkpoint), *ops, required_positions(config), required_hypothesis_tokens(config)),
-          .device = std::string(ops->description())};
+  return {
+      .model = std::make_shared<const ConformerCtc>(std::move(checkpoint), *ops, required_positions(config),
+                                                    required_hypothesis_tokens(config), twin),
+      .device = std::string(ops->description())};
+}
+
+LoadedModels open_models(const Checkpoint& checkpoint, const EngineConfig& config, const DevicePlan& plan) {
+  LoadedModels loaded;
+  for (const Device& device : plan.devices) {
+    if (device.kind == Device::Kind::cpu && !loaded.models.empty()) {
+      loaded.models.push_back(loaded.models.front());
+      continue;
+    }
+    auto [model, text] =
+        open_model(checkpoint, config, device, loaded.models.empty() ? nullptr : &loaded.first());
+    loaded.models.push_back(std::move(model));
+    loaded.device += (loaded.device.empty() ? "" : ", ") + text;
+  }
+  return loaded;
 }
 
 namespace {
 
 /// What this program has taken of the memory that the device computes in.
 int64_t memory_in_use(const Device& device) {
-  return device.kind == Device::Kind::cpu ? allocated_memory() : -free_device_memory(device);
+  return device.kind == Device::Kind::cpu ? allocated_memory() : -device_memory(device).free;
 }
 
-MemoryBudget memory_budget(const DevicePlan& plan, const EngineConfig& config, int64_t held) {
+/// That all owners share on CPU cores, and one has on a GPU.
+MemoryBudget memory_budget(const Device& device, const DevicePlan& plan, const EngineConfig& config,
+                           int64_t held) {
   constexpr double left_to_others = 0.1;
-  const Device& device = plan.devices.front();
   const bool on_cpu = device.kind == Device::Kind::cpu;
-  MemoryBudget budget{.utilization = 1 - left_to_others, .owners = static_cast<int>(plan.devices.size())};
+  MemoryBudget budget{.utilization = 1 - left_to_others,
+                      .owners = on_cpu ? static_cast<int>(plan.devices.size()) : 1};
   if (config.memory_budget_mib != 0) {
     return {.source = "engine.memory_budget_mib",
             .available = int64_t{config.memory_budget_mib} << 20,
@@ -174,17 +193,13 @@ MemoryBudget memory_budget(const DevicePlan& plan, const EngineConfig& config, i
             .owners = budget.owners};
   }
   if (!on_cpu) budget.source += " of " + to_string(device);
-  budget.available = on_cpu ? available_memory() : free_device_memory(device);
+  budget.available = on_cpu ? available_memory() : device_memory(device).free;
   return budget;
 }
 
-}  // namespace
-
-PoolPlan plan_memory(const DevicePlan& plan, const std::shared_ptr<const ConformerCtc>& model,
-                     const EngineConfig& config, int64_t held) {
-  const Device& device = plan.devices.front();
+PoolPlan plan_memory_of(const Device& device, MemoryBudget budget,
+                        const std::shared_ptr<const ConformerCtc>& model, const EngineConfig& config) {
   const CacheConfig cache = with_model_geometry(cache_limits(config), *model);
-  MemoryBudget budget = memory_budget(plan, config, held);
   CacheConfig smallest = cache.validated();
   smallest.max_num_blocks = static_cast<int>(smallest.max_streams * smallest.min_blocks_per_stream());
   const int64_t block_bytes = bytes_per_kv_block(smallest, ModelRunner::kv_dtype);
@@ -195,6 +210,21 @@ PoolPlan plan_memory(const DevicePlan& plan, const std::shared_ptr<const Conform
   budget.activations =
       std::max<int64_t>(0, memory_in_use(device) - before - smallest.max_num_blocks * block_bytes);
   return plan_pool(cache, block_bytes, budget);
+}
+
+}  // namespace
+
+PoolPlan plan_memory(const DevicePlan& plan, const LoadedModels& loaded, const EngineConfig& config,
+                     int64_t held) {
+  std::optional<PoolPlan> least;
+  for (size_t i = 0; i < plan.devices.size(); ++i) {
+    const Device& device = plan.devices[i];
+    PoolPlan pool =
+        plan_memory_of(device, memory_budget(device, plan, config, held), loaded.models[i], config);
+    if (!least || pool.num_blocks < least->num_blocks) least = std::move(pool);
+    if (device.kind == Device::Kind::cpu) break;  // the other cores are like it
+  }
+  return *least;
 }
 
 namespace {
@@ -215,56 +245,61 @@ WeightNeeds weight_needs(const Checkpoint& checkpoint, WeightType type) {
 }
 
 /// On a GPU the budget of the configuration is what may be added to the model.
-MemoryBudget weight_budget(const DevicePlan& plan, EngineConfig config) {
-  if (plan.devices.front().kind != Device::Kind::cpu) config.memory_budget_mib = 0;
-  return memory_budget(plan, config, 0);
+void require_room_for_weights(const WeightNeeds& needs, const DevicePlan& plan, EngineConfig config) {
+  for (const Device& device : plan.devices) {
+    if (device.kind != Device::Kind::cpu) config.memory_budget_mib = 0;
+    require_room(needs, memory_budget(device, plan, config, 0));
+    if (device.kind == Device::Kind::cpu) break;
+  }
 }
 
 std::string identify(const Checkpoint& checkpoint, const EngineConfig& config) {
   return fmt::format("{} {}", to_string(identify_model(checkpoint)), recognition_settings(config));
 }
 
-std::vector<OwnerSetup> plan_owners(const DevicePlan& plan, const std::shared_ptr<const ConformerCtc>& model,
+std::vector<OwnerSetup> plan_owners(const DevicePlan& plan, const LoadedModels& loaded,
                                     const ServerConfig& config, const EngineConfig& engine,
                                     const std::string& identity, const std::shared_ptr<Metrics>& metrics) {
   std::vector<OwnerSetup> owners;
   for (const Device& device : plan.devices) {
-    const bool pinned = device.kind == Device::Kind::cpu && plan.threads.pin_owners;
+    const bool on_cpu = device.kind == Device::Kind::cpu;
+    const bool pinned = on_cpu && plan.threads.pin_owners;
     owners.push_back(
         {.device = to_string(device),
          .model_identity = identity,
-         .make_engine = [model, device,
+         .make_engine = [model = loaded.models[owners.size()], device,
                          engine] { return std::make_unique<Engine>(model, open_device(device), engine); },
          .core = pinned ? std::optional(plan.cores[owners.size()]) : std::nullopt,
          .snapshots = std::chrono::milliseconds(config.snapshot_ms),
          .latency_target = std::chrono::milliseconds(config.latency_target_ms),
-         .metrics = metrics});
+         .metrics = metrics,
+         .counts_device = !on_cpu});
   }
   return owners;
 }
 
-Generation make_generation(Checkpoint checkpoint, std::string files, std::string identity,
+Generation make_generation(const Checkpoint& checkpoint, std::string files, std::string identity,
                            const ServerConfig& config, const DevicePlan& plan,
                            const std::shared_ptr<Metrics>& metrics, const ServedModel* served) {
   EngineConfig engine = config.engine;
   const int64_t held = served == nullptr ? 0 : served->pool.bytes;
   if (served != nullptr) {
-    require_room(weight_needs(checkpoint, parse_weight_type(engine.weights)), weight_budget(plan, engine));
+    require_room_for_weights(weight_needs(checkpoint, parse_weight_type(engine.weights)), plan, engine);
   }
-  LoadedModel loaded = open_model(std::move(checkpoint), engine, plan.devices.front());
+  LoadedModels loaded = open_models(checkpoint, engine, plan);
   const bool has_window = engine.num_left_chunks >= 0;
   if (served != nullptr && engine.max_num_blocks == 0 && !has_window && !served->has_window) {
     engine.max_num_blocks = served->pool.num_blocks;
   }
-  PoolPlan pool = plan_memory(plan, loaded.model, engine, held);
+  PoolPlan pool = plan_memory(plan, loaded, engine, held);
   engine.max_num_blocks = pool.num_blocks;
   Generation generation;
-  generation.owners = plan_owners(plan, loaded.model, config, engine, identity, metrics);
+  generation.owners = plan_owners(plan, loaded, config, engine, identity, metrics);
   generation.model = {.files = std::move(files),
                       .identity = std::move(identity),
-                      .description = describe(*loaded.model),
+                      .description = describe(loaded.first()),
                       .device = std::move(loaded.device),
-                      .unused_weights = loaded.model->unused_weights(),
+                      .unused_weights = loaded.first().unused_weights(),
                       .has_window = has_window,
                       .pool = std::move(pool)};
   return generation;
@@ -276,10 +311,9 @@ Generation load_generation(const ServerConfig& config, const DevicePlan& plan,
                            const std::shared_ptr<Metrics>& metrics) {
   const std::filesystem::path directory = model_directory(config.model);
   std::string files = stamp_files(directory);
-  Checkpoint checkpoint = load_model(directory);
+  const Checkpoint checkpoint = load_model(directory);
   std::string identity = identify(checkpoint, config.engine);
-  return make_generation(std::move(checkpoint), std::move(files), std::move(identity), config, plan, metrics,
-                         nullptr);
+  return make_generation(checkpoint, std::move(files), std::move(identity), config, plan, metrics, nullptr);
 }
 
 std::optional<Generation> load_if_changed(const ServerConfig& config, const DevicePlan& plan,
@@ -288,14 +322,13 @@ std::optional<Generation> load_if_changed(const ServerConfig& config, const Devi
   const std::filesystem::path directory = model_directory(config.model);
   std::string files = stamp_files(directory);
   if (!is_changed && files == served.files) return std::nullopt;
-  Checkpoint checkpoint = load_model(directory);
+  const Checkpoint checkpoint = load_model(directory);
   std::string identity = identify(checkpoint, config.engine);
   if (!is_changed && identity == served.identity) {
     served.files = std::move(files);
     return std::nullopt;
   }
-  return make_generation(std::move(checkpoint), std::move(files), std::move(identity), config, plan, metrics,
-                         &served);
+  return make_generation(checkpoint, std::move(files), std::move(identity), config, plan, metrics, &served);
 }
 
 ServiceOptions plan_service(const ServerConfig& config, const ThreadPlan& threads) {

@@ -46,15 +46,27 @@ struct LoadedModel {
   std::shared_ptr<const ConformerCtc> model;
   std::string device;  ///< what it was packed for, in words
 };
-/// The weights are packed once, by `device`; all devices are of its kind and read them.
-[[nodiscard]] LoadedModel open_model(Checkpoint checkpoint, const EngineConfig& config, const Device& device);
+/// Packed by `device`, for it and those that read the same memory. `twin`: see ConformerCtc.
+[[nodiscard]] LoadedModel open_model(Checkpoint checkpoint, const EngineConfig& config, const Device& device,
+                                     const ConformerCtc* twin = nullptr);
+
+/// A model as each owner reads it: packed once for all CPU cores, and once for every GPU.
+struct LoadedModels {
+  std::vector<std::shared_ptr<const ConformerCtc>> models;  ///< of each device of the plan
+  std::string device;                                       ///< what they were packed for, in words
+
+  [[nodiscard]] const ConformerCtc& first() const { return *models.front(); }
+};
+[[nodiscard]] LoadedModels open_models(const Checkpoint& checkpoint, const EngineConfig& config,
+                                       const DevicePlan& plan);
 
 /// The memory of each owner's K/V pool; `config.max_num_blocks` becomes its num_blocks. Free memory, the
 /// GPU's where it computes, or the budget of the configuration, which on a GPU is what may be added to the
 /// model and to `held` bytes of pools already there, less what this program holds and what an engine takes
 /// besides its pool, which is measured on one with the smallest pool there can be: ask for it while nothing
-/// else is loaded.
-[[nodiscard]] PoolPlan plan_memory(const DevicePlan& plan, const std::shared_ptr<const ConformerCtc>& model,
+/// else is loaded. Of several GPUs, each of which must hold its pool, the one with the least room decides: a
+/// stream may move to any of them.
+[[nodiscard]] PoolPlan plan_memory(const DevicePlan& plan, const LoadedModels& loaded,
                                    const EngineConfig& config, int64_t held = 0);
 
 /// A model that is served, or is going to be.

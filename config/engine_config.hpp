@@ -7,7 +7,7 @@ namespace tutti {
 /// How one device's recognizer is sized and decodes. Every field is an option of the configuration file, an
 /// environment variable and a flag; see config/options.hpp.
 struct EngineConfig {
-  std::string device = "auto";  ///< "auto", "cpu", "cuda:N"
+  std::string device = "auto";  ///< "auto", "cpu", "cuda:N", "cuda:N,cuda:N", "cuda:all"
   int owners = 0;               ///< CPU owners; 0 = usable cores
   int max_streams = 64;         ///< per owner
   int max_batch_size = 16;      ///< lanes of one tick
@@ -16,9 +16,9 @@ struct EngineConfig {
   int block_size_frames = 0;    ///< 0 = chunk_size
   int max_num_blocks = 0;       ///< 0 = what max_streams reserve; with unlimited history what memory holds
   int max_blocks_per_seq = 512;
-  std::string weights = "fp32";          ///< or "bf16", "int8": how weight matrices are held
-  std::string cpu_level = "auto";        ///< highest instruction set of CPU kernels (gpu/cpu/level.hpp)
-  int memory_budget_mib = 0;             ///< of the whole program; 0 = most of what is free
+  std::string weights = "fp32";    ///< or "bf16", "int8": how weight matrices are held
+  std::string cpu_level = "auto";  ///< highest instruction set of CPU kernels (gpu/cpu/level.hpp)
+  int memory_budget_mib = 0;       ///< of the program, or a GPU beside its model; 0 = most of what is free
   std::string at_capacity = "finalize";  ///< or "recycle": what a stream with unlimited history does
   int max_tick_ms = 40;                  ///< a CPU tick is held to this by its number of lanes
   int max_position_frames = 3000;        ///< the position origin restarts after this many frames; 0 = never

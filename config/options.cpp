@@ -61,10 +61,17 @@ bool is_dialect_port(std::string_view text) {
   });
 }
 
-bool is_device(std::string_view text) {
+/// "cuda:N", or several with commas between them.
+bool are_gpus(std::string_view text) {
   constexpr std::string_view cuda = "cuda:";
-  if (text.starts_with(cuda)) return parse_number<uint8_t>(text.substr(cuda.size())).has_value();
-  return text == "auto" || text == "cpu";
+  const size_t comma = text.find(',');
+  const std::string_view first = text.substr(0, comma);
+  if (!first.starts_with(cuda) || !parse_number<uint8_t>(first.substr(cuda.size()))) return false;
+  return comma == std::string_view::npos || are_gpus(text.substr(comma + 1));
+}
+
+bool is_device(std::string_view text) {
+  return text == "auto" || text == "cpu" || text == "cuda:all" || are_gpus(text);
 }
 
 bool is_origin(std::string_view text) {
@@ -196,8 +203,9 @@ constexpr ConfigOption table[] = {
     {"callback.max_queued", "Messages that may wait; one more is dropped.",
      number<&ServerConfig::callback_max_queued>(1, 1000000)},
 
-    {"engine.device", "What recognises: the CPU, one GPU, or a GPU when there is one.",
-     TextField{member<&EngineConfig::device>, is_device, "auto, cpu or cuda:N"}},
+    {"engine.device", "What recognises: the CPU, GPUs by their numbers, or all GPUs, else the CPU.",
+     TextField{member<&EngineConfig::device>, is_device,
+               "auto, cpu, cuda:all, cuda:N or several such as cuda:0,cuda:1"}},
     {"engine.owners", "CPU cores that recognise; 0 is every usable one.",
      number<&EngineConfig::owners>(0, 1024)},
     {"engine.weights",
@@ -224,7 +232,9 @@ constexpr ConfigOption table[] = {
      number<&EngineConfig::max_num_blocks>(0, no_limit), Applies::with_model},
     {"engine.max_blocks_per_seq", "Cache blocks of one stream at most.",
      number<&EngineConfig::max_blocks_per_seq>(1, 1 << 20), Applies::with_model},
-    {"engine.memory_budget_mib", "Memory of the whole program, in MiB; 0 is nine tenths of what is free.",
+    {"engine.memory_budget_mib",
+     "Memory of the whole program, or beside the model on each GPU, in MiB; 0 is nine tenths of what is "
+     "free.",
      number<&EngineConfig::memory_budget_mib>(0, no_limit), Applies::with_model},
     {"engine.at_capacity",
      "A stream with unlimited history that fills its blocks ends its segment, or drops its oldest block.",

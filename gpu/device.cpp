@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <optional>
 
@@ -24,17 +25,42 @@ std::optional<int> gpu_index(std::string_view device) {
   return static_cast<int>(index);
 }
 
+/// Each N of "cuda:N,cuda:N"; nothing where it is not so.
+std::vector<int> gpu_indices(std::string_view devices) {
+  std::vector<int> indices;
+  for (bool more = true; more;) {
+    const size_t comma = devices.find(',');
+    const std::optional<int> index = gpu_index(devices.substr(0, comma));
+    if (!index) return {};
+    if (std::ranges::find(indices, *index) != indices.end()) {
+      throw SetupError(fmt::format("device cuda:{} is named twice: a GPU has one owner", *index));
+    }
+    indices.push_back(*index);
+    more = comma != std::string_view::npos;
+    devices.remove_prefix(more ? comma + 1 : devices.size());
+  }
+  return indices;
+}
+
+SetupError unusable(std::string_view device, std::string_view why) {
+  return SetupError(fmt::format("device {} cannot be used: {}", device, why));
+}
+
 /// The plugin, if it has that GPU.
 CudaPlugin require_gpu(const CudaLoader& load, int index) {
-  const auto refuse = [index](std::string_view why) {
-    return SetupError(fmt::format("device cuda:{} cannot be used: {}", index, why));
-  };
+  const std::string name = fmt::format("cuda:{}", index);
   const Result<CudaPlugin> plugin = load();
-  if (!plugin) throw refuse(plugin.error().message);
-  if (index >= plugin->devices()) {
-    throw refuse(fmt::format("the NVIDIA driver has GPUs 0 to {}", plugin->devices() - 1));
-  }
-  return *plugin;
+  if (!plugin) throw unusable(name, plugin.error().message);
+  if (index < plugin->devices()) return *plugin;
+  throw unusable(name, plugin->devices() == 1
+                           ? "the NVIDIA driver has one GPU, 0"
+                           : fmt::format("the NVIDIA driver has GPUs 0 to {}", plugin->devices() - 1));
+}
+
+std::vector<Device> all_gpus(const CudaPlugin& plugin) {
+  std::vector<Device> gpus;
+  for (int i = 0; i < plugin.devices(); ++i) gpus.push_back({Device::Kind::cuda, i});
+  return gpus;
 }
 
 cuda::MatrixType matrix_type(WeightType weights) {
@@ -56,23 +82,36 @@ std::string to_string(const Device& device) {
   return fmt::format("{}:{}", device.kind == Device::Kind::cpu ? "cpu" : "cuda", device.index);
 }
 
-Result<CudaPlugin> load_cuda() { return CudaPlugin::load(); }
+Result<CudaPlugin> load_cuda() {
+  // Once: it asks every GPU what it can do, which takes long.
+  static const Result<CudaPlugin> loaded = CudaPlugin::load();
+  return loaded;
+}
 
 std::vector<Device> select_devices(std::string_view device, int cpu_owners, std::string& note,
                                    const CudaLoader& load) {
   if (device == "cpu") return cpu_devices(cpu_owners);
   if (device == "auto") {
     const Result<CudaPlugin> plugin = load();
-    if (plugin) return {{Device::Kind::cuda, 0}};
+    if (plugin) return all_gpus(*plugin);
     note = fmt::format("running on the CPU: {}", plugin.error().message);
     return cpu_devices(cpu_owners);
   }
-  if (const std::optional<int> index = gpu_index(device)) {
-    static_cast<void>(require_gpu(load, *index));
-    return {{Device::Kind::cuda, *index}};
+  if (device == "cuda:all") {
+    const Result<CudaPlugin> plugin = load();
+    if (!plugin) throw unusable(device, plugin.error().message);
+    return all_gpus(*plugin);
   }
-  throw SetupError(fmt::format(
-      "device \"{}\" is not known: cpu, cuda:N (the GPU with that number) and auto are accepted", device));
+  std::vector<Device> gpus;
+  for (const int index : gpu_indices(device)) {
+    static_cast<void>(require_gpu(load, index));
+    gpus.push_back({Device::Kind::cuda, index});
+  }
+  if (!gpus.empty()) return gpus;
+  throw SetupError(
+      fmt::format("device \"{}\" is not known: cpu, cuda:N (the GPU with that number), several of these "
+                  "(cuda:0,cuda:1), cuda:all and auto are accepted",
+                  device));
 }
 
 std::unique_ptr<Ops> open_device(const Device& device, WeightType weights) {
@@ -80,12 +119,25 @@ std::unique_ptr<Ops> open_device(const Device& device, WeightType weights) {
   return make_cuda_ops(require_gpu(load_cuda, device.index).api(), device.index, matrix_type(weights));
 }
 
-int64_t free_device_memory(const Device& gpu) {
-  const CudaPlugin plugin = require_gpu(load_cuda, gpu.index);
+DeviceMemory device_memory(const Device& gpu, const CudaLoader& load) {
+  const CudaPlugin plugin = require_gpu(load, gpu.index);
   size_t free = 0;
   size_t total = 0;
   cuda::check(plugin.api(), plugin.api().memory(gpu.index, &free, &total), "tell its memory");
-  return static_cast<int64_t>(free);
+  return {.free = static_cast<int64_t>(free), .total = static_cast<int64_t>(total)};
+}
+
+GpuDescription describe_gpu(const Device& gpu, const CudaLoader& load) {
+  const CudaPlugin plugin = require_gpu(load, gpu.index);
+  cuda::GpuInfo info{};
+  cuda::check(plugin.api(), plugin.api().describe(gpu.index, &info), "tell what it is");
+  const auto cuda_version = [](int version) {
+    return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
+  };
+  return {.name = info.name,
+          .compute = fmt::format("{}.{}", info.compute_major, info.compute_minor),
+          .driver = cuda_version(info.driver_version),
+          .runtime = cuda_version(info.runtime_version)};
 }
 
 }  // namespace tutti

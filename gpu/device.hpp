@@ -28,9 +28,10 @@ struct Device {
 using CudaLoader = std::function<Result<CudaPlugin>()>;
 [[nodiscard]] Result<CudaPlugin> load_cuda();
 
-/// The devices that the configuration's `device` names: "cpu" (`cpu_owners` of them), "cuda:N", or "auto"
-/// (the first GPU when there is one, else the CPU). `note` receives one line for the log when a GPU was
-/// looked for and not found. Throws SetupError when an explicitly named GPU cannot be used.
+/// The devices that the configuration's `device` names: "cpu" (`cpu_owners` of them), "cuda:N", several of
+/// these with commas between them, "cuda:all", or "auto" (all GPUs when there are any, else the CPU). `note`
+/// receives one line for the log when a GPU was looked for and not found. Throws SetupError when an
+/// explicitly named GPU cannot be used, or is named twice.
 [[nodiscard]] std::vector<Device> select_devices(std::string_view device, int cpu_owners, std::string& note,
                                                  const CudaLoader& load = load_cuda);
 
@@ -38,7 +39,21 @@ using CudaLoader = std::function<Result<CudaPlugin>()>;
 /// SetupError when the device cannot be opened.
 [[nodiscard]] std::unique_ptr<Ops> open_device(const Device& device, WeightType weights = WeightType::fp32);
 
-/// Bytes of a GPU's memory that are free. Throws as open_device.
-[[nodiscard]] int64_t free_device_memory(const Device& gpu);
+/// Bytes of a GPU's memory. Any thread; throws as open_device.
+struct DeviceMemory {
+  int64_t free = 0;
+  int64_t total = 0;
+};
+[[nodiscard]] DeviceMemory device_memory(const Device& gpu, const CudaLoader& load = load_cuda);
+
+/// What a GPU is, in words.
+struct GpuDescription {
+  std::string name;     ///< "NVIDIA H200"
+  std::string compute;  ///< its compute capability, "9.0"
+  std::string driver;   ///< the CUDA version that the driver supports, "13.0"
+  std::string runtime;  ///< the one that the plugin is built with
+};
+/// Throws as open_device.
+[[nodiscard]] GpuDescription describe_gpu(const Device& gpu, const CudaLoader& load = load_cuda);
 
 }  // namespace tutti

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "actors/metrics.hpp"
+#include "app/gpu_metrics.hpp"
 #include "app/net_metrics.hpp"
 
 namespace tutti {
@@ -50,10 +51,13 @@ Kinds exported() {
   metrics.owner_lost("died");
   metrics.model("mini");
   metrics.reloaded("applied");
+  const DeviceMetrics device = metrics.of_device("cuda:0");
   const NetStats net;
   const CallbackStats callback;
   metrics.add_source(std::make_shared<NetMetrics>(net));
   metrics.add_source(std::make_shared<CallbackMetrics>(callback));
+  metrics.add_source(std::make_shared<GpuMetrics>(std::vector<ServingGpu>{{}},
+                                                  [](const Device&) { return DeviceMemory{}; }));
   std::istringstream text(metrics.text());
   Kinds kinds;
   std::string hash;
@@ -70,6 +74,29 @@ Kinds exported() {
 TEST(MetricsDocument, NamesEveryMetricAndNoOther) {
   ASSERT_GT(documented().size(), 40U);
   EXPECT_EQ(documented(), exported());
+}
+
+TEST(MetricsDocument, NamesNothingOfGpusWhereThereAreNone) {
+  Metrics metrics;
+  metrics.add_source(std::make_shared<GpuMetrics>(std::vector<ServingGpu>{}));
+  EXPECT_EQ(metrics.text().find("tutti_device"), std::string::npos);
+}
+
+TEST(GpuMetrics, LeaveOutTheMemoryOfAGpuThatIsLost) {
+  const std::vector<ServingGpu> gpus{
+      {{Device::Kind::cuda, 0}, {.name = "H200", .compute = "9.0", .driver = "13.0", .runtime = "13.0"}},
+      {{Device::Kind::cuda, 1}, {}}};
+  Metrics metrics;
+  metrics.add_source(std::make_shared<GpuMetrics>(gpus, [](const Device& gpu) -> DeviceMemory {
+    if (gpu.index == 1) throw std::runtime_error("it fell off the bus");
+    return {.free = 3, .total = 10};
+  }));
+  const std::string text = metrics.text();
+  EXPECT_NE(text.find(R"(tutti_device_memory_bytes{device="cuda:0",state="used"} 7)"), std::string::npos);
+  EXPECT_NE(text.find(R"(tutti_device_memory_bytes{device="cuda:0",state="free"} 3)"), std::string::npos);
+  EXPECT_NE(text.find(R"(tutti_device_info{device="cuda:0",name="H200",compute="9.0")"), std::string::npos);
+  EXPECT_NE(text.find(R"(tutti_device_info{device="cuda:1")"), std::string::npos);
+  EXPECT_EQ(text.find(R"(tutti_device_memory_bytes{device="cuda:1")"), std::string::npos);
 }
 
 }  // namespace

@@ -158,9 +158,10 @@ TEST(ConfigOptions, AddressesHaveAHostAndAPort) {
 TEST(ConfigOptions, DevicesAreNamedExactly) {
   ServerConfig config;
   const auto& device = option("engine.device");
-  for (const auto* spelled : {"auto", "cpu", "cuda:0", "cuda:15"})
+  for (const auto* spelled : {"auto", "cpu", "cuda:0", "cuda:15", "cuda:all", "cuda:0,cuda:2"})
     EXPECT_TRUE(device.parse(config, spelled)) << spelled;
-  for (const auto* spelled : {"", "gpu", "CPU", "cuda", "cuda:", "cuda:x", "cuda:-1", "cuda:1000"}) {
+  for (const auto* spelled : {"", "gpu", "CPU", "cuda", "cuda:", "cuda:x", "cuda:-1", "cuda:1000", "cuda:0,",
+                              "cuda:0,1", "cuda:0,cpu", "cuda:all,cuda:0"}) {
     EXPECT_FALSE(device.parse(config, spelled)) << spelled;
   }
 }

@@ -27,7 +27,8 @@ TEST(Devices, AutomaticallyFallBackToTheCpuAndSayWhy) {
 }
 
 TEST(Devices, RefuseAnUnknownNameAndSayWhatIsAccepted) {
-  for (const char* name : {"", "gpu", "cuda", "cuda:", "cuda:x", "cuda:-1", "cuda:0x", "cpu:1"}) {
+  for (const char* name :
+       {"", "gpu", "cuda", "cuda:", "cuda:x", "cuda:-1", "cuda:0x", "cpu:1", "cuda:0,", "cuda:0,cpu"}) {
     std::string note;
     EXPECT_THAT([&] { static_cast<void>(select_devices(name, 1, note)); },
                 testing::ThrowsMessage<SetupError>(testing::HasSubstr("cuda:N")))
@@ -48,12 +49,59 @@ CudaLoader finds(int gpus) {
   return [gpus] { return Result<CudaPlugin>(CudaPlugin(api, gpus)); };
 }
 
-TEST(Devices, AreTheFirstGpuAutomaticallyWhereThereIsOne) {
+std::vector<std::string> selected(const char* device, int gpus) {
   std::string note;
-  const std::vector<Device> devices = select_devices("auto", 8, note, finds(2));
-  ASSERT_EQ(devices.size(), 1U);
-  EXPECT_EQ(to_string(devices[0]), "cuda:0");
+  std::vector<std::string> names;
+  for (const Device& each : select_devices(device, 8, note, finds(gpus))) names.push_back(to_string(each));
   EXPECT_EQ(note, "");
+  return names;
+}
+
+TEST(Devices, AreAllGpusAutomaticallyOrWhenAskedFor) {
+  using testing::ElementsAre;
+  EXPECT_THAT(selected("auto", 1), ElementsAre("cuda:0"));
+  EXPECT_THAT(selected("auto", 3), ElementsAre("cuda:0", "cuda:1", "cuda:2"));
+  EXPECT_THAT(selected("cuda:all", 2), ElementsAre("cuda:0", "cuda:1"));
+}
+
+TEST(Devices, AreTheNamedGpusInTheirOrder) {
+  EXPECT_THAT(selected("cuda:2,cuda:0", 3), testing::ElementsAre("cuda:2", "cuda:0"));
+  EXPECT_THAT(
+      [] { (void)selected("cuda:0,cuda:3", 2); },
+      testing::ThrowsMessage<SetupError>("device cuda:3 cannot be used: the NVIDIA driver has GPUs 0 to 1"));
+  EXPECT_THAT(
+      [] { (void)selected("cuda:1", 1); },
+      testing::ThrowsMessage<SetupError>("device cuda:1 cannot be used: the NVIDIA driver has one GPU, 0"));
+  EXPECT_THAT([] { (void)selected("cuda:1,cuda:0,cuda:1", 2); },
+              testing::ThrowsMessage<SetupError>("device cuda:1 is named twice: a GPU has one owner"));
+}
+
+TEST(Devices, SayWhatAGpuIsAndHowMuchOfItsMemoryIsFree) {
+  static constexpr cuda::PluginApi api{.memory =
+                                           [](int, size_t* free, size_t* total) {
+                                             *free = 3;
+                                             *total = 10;
+                                             return 0;
+                                           },
+                                       .describe =
+                                           [](int, cuda::GpuInfo* info) {
+                                             *info = {.name = "H200",
+                                                      .compute_major = 9,
+                                                      .compute_minor = 0,
+                                                      .driver_version = 13010,
+                                                      .runtime_version = 12080};
+                                             return 0;
+                                           }};
+  const CudaLoader load = [] { return Result<CudaPlugin>(CudaPlugin(api, 1)); };
+  const Device gpu{Device::Kind::cuda, 0};
+  const GpuDescription description = describe_gpu(gpu, load);
+  EXPECT_EQ(description.name, "H200");
+  EXPECT_EQ(description.compute, "9.0");
+  EXPECT_EQ(description.driver, "13.1");
+  EXPECT_EQ(description.runtime, "12.8");
+  EXPECT_EQ(device_memory(gpu, load).free, 3);
+  EXPECT_EQ(device_memory(gpu, load).total, 10);
+  EXPECT_THROW((void)device_memory({Device::Kind::cuda, 1}, load), SetupError);
 }
 
 TEST(Devices, AreTheNamedGpu) {
@@ -74,6 +122,9 @@ TEST(Devices, GiveTheReasonThatNoGpuCanBeUsedInOneLine) {
   const std::vector<Device> devices = select_devices("auto", 3, note, load);
   EXPECT_EQ(devices.size(), 3U);
   EXPECT_EQ(note, "running on the CPU: no CUDA GPU: no NVIDIA driver is installed");
+  EXPECT_THAT([&] { static_cast<void>(select_devices("cuda:all", 3, note, load)); },
+              testing::ThrowsMessage<SetupError>(
+                  "device cuda:all cannot be used: no CUDA GPU: no NVIDIA driver is installed"));
   EXPECT_THAT([&] { static_cast<void>(select_devices("cuda:0", 3, note, load)); },
               testing::ThrowsMessage<SetupError>(
                   "device cuda:0 cannot be used: no CUDA GPU: no NVIDIA driver is installed"));
