@@ -38,6 +38,7 @@ struct Options {
   std::string cpu_level = EngineConfig{}.cpu_level;
   int batch = 8;
   int seconds = 10;
+  int snapshot_chunks = 0;
   bool json = false;
   bool breakdown = false;
 };
@@ -64,6 +65,10 @@ struct Report {
   std::optional<double> rescore_ms;
   std::optional<double> waits_per_tick;  // of a GPU
   double allocations_per_tick = 0;
+  double device_ms = 0;
+  std::optional<double> snapshots_per_second;
+  double snapshot_mb_per_second = 0;
+  double postponed_per_tick = 0;
 };
 
 Checkpoint load(const Options& options) {
@@ -83,10 +88,19 @@ Checkpoint load(const Options& options) {
   return synthetic_checkpoint(spec);
 }
 
-/// An engine with a full batch of streams that always have the next chunk ready.
+/// Of snapshots.
+struct Snapshots {
+  int64_t taken = 0;
+  int64_t bytes = 0;
+  int64_t postponed = 0;
+};
+
+/// An engine with a full batch of streams that always have the next chunk ready, and whose state is copied
+/// after every so many chunks; 0 is never.
 class Treadmill {
  public:
-  Treadmill(Engine& engine, int streams) : engine_(engine), rate_(engine.sample_rate()) {
+  Treadmill(Engine& engine, int streams, int snapshot_chunks)
+      : engine_(engine), rate_(engine.sample_rate()), snapshot_chunks_(snapshot_chunks) {
     constexpr int loop_seconds = 20;
     // Without an end there would be nothing to rescore.
     const int segment_ms = engine.config().decoder == "rescore" ? 10000 : 0;
@@ -94,7 +108,7 @@ class Treadmill {
       const auto key = engine.admit({.endpoint = {0, 0, segment_ms}});
       if (!key) throw SetupError(key.error().message);
       streams_.push_back(
-          {*key, pseudo_speech(rate_, int64_t{loop_seconds} * rate_, static_cast<uint32_t>(i)), 0});
+          {*key, pseudo_speech(rate_, int64_t{loop_seconds} * rate_, static_cast<uint32_t>(i)), 0, i});
     }
     // A window needs more than its stride; from here on a chunk of audio completes one.
     feed(rate_ / 20);
@@ -106,6 +120,7 @@ class Treadmill {
     const auto start = Clock::now();
     const int64_t lanes = engine_.stats().lanes;
     (void)engine_.tick();
+    if (snapshot_chunks_ > 0) take_snapshots();
     const double ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
     if (engine_.stats().lanes - lanes != static_cast<int64_t>(streams_.size())) {
       throw std::logic_error("a tick did not run every stream");
@@ -114,12 +129,35 @@ class Treadmill {
     return ms;
   }
 
+  [[nodiscard]] const Snapshots& snapshots() const { return snapshots_; }
+
  private:
   struct Fed {
     StreamKey key;
     std::vector<float> audio;
     size_t position;
+    int chunks;  // since its last snapshot
   };
+
+  /// As an owner does it. Streams begin their turns at different times.
+  void take_snapshots() {
+    for (Fed& stream : streams_) {
+      if (++stream.chunks < snapshot_chunks_) continue;
+      if (engine_.begin_snapshot(stream.key)) {
+        stream.chunks = 0;
+      } else {
+        ++snapshots_.postponed;
+      }
+    }
+    while (const auto taken = engine_.next_snapshot()) {
+      const StreamSnapshot::Past& past = *taken->snapshot.past;
+      ++snapshots_.taken;
+      for (const auto* part :
+           {&past.keys_values, &past.convolution, &past.features, &past.rescorable_frames}) {
+        snapshots_.bytes += static_cast<int64_t>(part->size() * sizeof(float));
+      }
+    }
+  }
 
   void feed(int64_t samples) {
     for (Fed& stream : streams_) {
@@ -135,7 +173,9 @@ class Treadmill {
 
   Engine& engine_;
   int rate_;
+  int snapshot_chunks_;
   std::vector<Fed> streams_;
+  Snapshots snapshots_;
 };
 
 /// Ticks and their bare matrix products in turn, so that whatever else the machine does meets both.
@@ -183,6 +223,12 @@ std::vector<std::pair<std::string_view, double>> entries(const Report& r) {
   if (r.waits_per_tick) {
     entries.emplace_back("waits_per_tick", *r.waits_per_tick);
     entries.emplace_back("allocations_per_tick", r.allocations_per_tick);
+    entries.emplace_back("device_ms", r.device_ms);
+  }
+  if (r.snapshots_per_second) {
+    entries.emplace_back("snapshots_per_second", *r.snapshots_per_second);
+    entries.emplace_back("snapshot_mb_per_second", r.snapshot_mb_per_second);
+    entries.emplace_back("postponed_per_tick", r.postponed_per_tick);
   }
   return entries;
 }
@@ -229,7 +275,7 @@ int bench(const Options& options) {
   TimedOps::Seconds seconds{};
   if (options.breakdown) ops = std::make_unique<TimedOps>(std::move(ops), seconds);
   Engine engine(model, std::move(ops), config);
-  Treadmill treadmill(engine, options.batch);
+  Treadmill treadmill(engine, options.batch, options.snapshot_chunks);
   for (int i = 0; i < config.num_left_chunks + 2; ++i) (void)treadmill.tick();
   // What the references of the check left behind is not the model's.
   const double rss = static_cast<double>(resident_memory()) / (1 << 20);
@@ -238,18 +284,28 @@ int bench(const Options& options) {
   if (on_cpu) gemms.choose_kernels(5);
   seconds = {};
   const EngineStats before = engine.stats();
+  const Snapshots before_snapshots = treadmill.snapshots();
+  const auto begin = Clock::now();
   const Samples samples = measure(engine, treadmill, on_cpu ? &gemms : nullptr, options.seconds);
+  const double lasted = std::chrono::duration<double>(Clock::now() - begin).count();
   Report report = summarize(samples, gemms, engine.chunk_ms(), options.batch);
   report.max_logprob_diff = difference;
   report.rss_mb = rss;
   if (const int64_t segments = engine.stats().rescored_segments; segments > 0) {
     report.rescore_ms = 1000 * engine.stats().rescore_seconds / static_cast<double>(segments);
   }
+  const auto ticks = static_cast<double>(samples.tick.size());
+  if (options.snapshot_chunks > 0) {
+    const Snapshots& after = treadmill.snapshots();
+    report.snapshots_per_second = static_cast<double>(after.taken - before_snapshots.taken) / lasted;
+    report.snapshot_mb_per_second = static_cast<double>(after.bytes - before_snapshots.bytes) / lasted / 1e6;
+    report.postponed_per_tick = static_cast<double>(after.postponed - before_snapshots.postponed) / ticks;
+  }
   if (!on_cpu) {
-    const auto ticks = static_cast<double>(samples.tick.size());
     const DeviceUse use = engine.stats().device;
     report.waits_per_tick = static_cast<double>(use.waits - before.device.waits) / ticks;
     report.allocations_per_tick = static_cast<double>(use.allocations - before.device.allocations) / ticks;
+    report.device_ms = 1000 * (use.seconds - before.device.seconds) / ticks;
   }
   const std::pair<std::string_view, std::string_view> label{"cpu_level", cpu::level()};
   print_figures({&label, 1}, entries(report), options.json);
@@ -278,7 +334,11 @@ void add_bench_engine(CLI::App& app, int& exit_code) {
       "  tick_ms_p50          of whole ticks; tick_ms_p99 likewise\n"
       "  waits_per_tick       on a GPU: times that the host waited for it; allocations_per_tick likewise. "
       "There\n"
-      "                       gemm_gflops are the products' over the whole tick\n"
+      "                       gemm_gflops are the products' over the whole tick, and device_ms is a tick "
+      "by the\n"
+      "                       GPU's own clock\n"
+      "  snapshots_per_second with --snapshots: copies taken; snapshot_mb_per_second: what they hold;\n"
+      "                       postponed_per_tick: those that had to wait for others to leave the GPU\n"
       "  rescore_ms           with --decoder rescore: mean of rescoring a segment of 10 s");
   auto* const synthetic =
       command->add_option("--synthetic", options->synthetic, "Size of a model with arbitrary weights")
@@ -296,6 +356,11 @@ void add_bench_engine(CLI::App& app, int& exit_code) {
       ->capture_default_str();
   command->add_option("--seconds", options->seconds, "How long to measure")
       ->check(CLI::Range(1, 3600))
+      ->capture_default_str();
+  command
+      ->add_option("--snapshots", options->snapshot_chunks,
+                   "Copy a stream's state after every so many chunks, as a server does; 0 is never")
+      ->check(CLI::Range(0, 10000))
       ->capture_default_str();
   add_cpu_level(*command, options->cpu_level);
   auto* const json = command->add_flag("--json", options->json, "One JSON object");

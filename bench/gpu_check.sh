@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Settles on a machine with an NVIDIA GPU what the tests cannot without one, in less than 8 minutes on 16 cores: builds,
 # runs the conformance suite (row equality among it) and the small part of it under compute-sanitizer, compares with every
-# reference file, and measures the engine at widths from 1 to 512. Prints a table; writes it and gpu_check.json to OUT.
+# reference file, measures the engine at widths from 1 to 512 and with its streams copied as it goes on, and serves real-time
+# clients from one GPU, and from two where there are so many. Prints a table; writes it and gpu_check.json to OUT.
 #
 # bench/gpu_check.sh [OUT]          OUT defaults to build/gpu_check
 # Environment: GPU=0  SECONDS_EACH=1  CMAKE_ARGS=  REFERENCES="MODEL:GOLDEN ..." to be compared with, too
@@ -13,7 +14,7 @@ device=cuda:$gpu
 build=build/gpu
 out=$(realpath -m "${1:-build/gpu_check}")
 
-python3 - "$gpu" <<'PYTHON' || exit 1
+gpus=$(python3 - "$gpu" << 'PYTHON'
 import ctypes
 import sys
 
@@ -30,7 +31,13 @@ count = ctypes.c_int()
 driver.cuDeviceGetCount(ctypes.byref(count))
 if int(sys.argv[1]) >= count.value:
     stop(f"the NVIDIA driver has {count.value} GPUs, and number {sys.argv[1]} is asked for")
+print(count.value)
 PYTHON
+) || exit 1
+
+# Two to serve from, where there are so many.
+two=
+if [ "$gpus" -gt 1 ]; then two=$device,cuda:$((gpu == 0 ? 1 : 0)); fi
 
 mkdir -p "$out"
 step() { printf '\n== %s (%d s)\n' "$1" "$SECONDS"; }
@@ -93,6 +100,41 @@ for model in 12x256x2048h4v5000 12x512x2048h8v5000; do
     "$tutti" bench engine --device "$device" --synthetic "$model" --weights "$weights" --batch 64 --breakdown \
       --seconds "${SECONDS_EACH:-1}" > "$out/breakdown-$model-$weights.txt" 2> "$out/bench.log" || true
   done
+done
+
+# As in a server, whose streams are copied every 10 s of audio: 16 chunks.
+step snapshots
+: > "$out/snapshots.jsonl"
+for model in 12x256x2048h4v5000 12x512x2048h8v5000; do
+  for chunks in 0 16; do
+    figures=$("$tutti" bench engine --device "$device" --synthetic "$model" --weights bf16 --batch 64 \
+      --snapshots "$chunks" --seconds "${SECONDS_EACH:-1}" --json 2> "$out/bench.log") \
+      || { tail -1 "$out/bench.log"; failed+=("$model snapshots"); continue; }
+    printf '{"model": "%s", "chunks": %d, "figures": %s}\n' "$model" "$chunks" "$figures" >> "$out/snapshots.jsonl"
+  done
+done
+
+# Real-time clients of a server on one GPU, and on two where there are so many.
+step server
+: > "$out/server.tsv"
+for devices in "$device" "$two"; do
+  [ -n "$devices" ] || { echo "two GPUs: skipped, there is one"; continue; }
+  port=$((20000 + RANDOM % 20000))
+  "$tutti" serve --device "$devices" --bind "127.0.0.1:$port" --snapshot-ms 1000 2> "$out/serve.log" &
+  server=$!
+  for _ in $(seq 100); do curl -fs "http://127.0.0.1:$port/readyz" > "$out/readyz" && break; sleep 0.3; done
+  status=pass
+  "$tutti" bench load --url "ws://127.0.0.1:$port" --audio tests/data/speech --streams 64 --seconds 5 --json \
+    > "$out/load.json" 2> "$out/bench.log" || status=FAIL
+  curl -fs "http://127.0.0.1:$port/metrics" > "$out/metrics.txt" || status=FAIL
+  kill "$server"; wait "$server" || status=FAIL
+  grep '^tutti_device' "$out/metrics.txt" || status=FAIL
+  for each in ${devices//,/ }; do
+    grep -q "^tutti_device_allocations_total{device=\"$each\"} 0\$" "$out/metrics.txt" || status=FAIL
+    grep -q "^tutti_device_forwards_total{device=\"$each\",how=\"graph\"} [1-9]" "$out/metrics.txt" || status=FAIL
+  done
+  [ "$status" = pass ] || failed+=("server on $devices")
+  printf '%s\t%s\n' "$devices" "$status" | tee -a "$out/server.tsv"
 done
 
 step report

@@ -44,16 +44,17 @@ def main():
     if (tests := out / "conformance.json").exists():
         suite = json.loads(tests.read_text())
         report["conformance"] = {key: suite[key] for key in ("tests", "failures", "disabled")}
-    for name in ("verify", "sanitizer"):
+    for name in ("verify", "sanitizer", "server"):
         report[name] = dict(line.split("\t") for line in lines(out / f"{name}.tsv"))
     report["engine"] = [json.loads(line) for line in lines(out / "bench.jsonl")]
+    report["snapshots"] = [json.loads(line) for line in lines(out / "snapshots.jsonl")]
     report["breakdown"] = {path.stem.removeprefix("breakdown-"): breakdown(path)
                            for path in sorted(out.glob("breakdown-*.txt"))}
 
     peaks = next((peak for name, peak in PEAKS.items() if name in report["gpu"]["name"]), None)
     print(report["gpu"]["name"])
     print(f"{'model':<20} {'weights':<7} {'width':>5} {'p50 ms':>8} {'p99 ms':>8} {'streams':>8} {'TFLOP/s':>8} "
-          f"{'of peak':>8} {'waits':>6} {'allocs':>6} {'logprob':>9}")
+          f"{'of peak':>8} {'waits':>6} {'allocs':>6} {'GPU ms':>7} {'logprob':>9}")
     configurations = {}
     for run in report["engine"]:
         figures = run["figures"]
@@ -62,11 +63,20 @@ def main():
         share = f"{100 * tera / peaks[run['weights'] == 'bf16']:7.1f}%" if peaks else "       ?"
         print(f"{run['model']:<20} {run['weights']:<7} {run['width']:>5} {figures['tick_ms_p50']:>8.2f} "
               f"{figures['tick_ms_p99']:>8.2f} {figures['streams_per_core']:>8.0f} {tera:>8.2f} {share} "
-              f"{figures['waits_per_tick']:>6.2f} {figures['allocations_per_tick']:>6.2f} "
+              f"{figures['waits_per_tick']:>6.2f} {figures['allocations_per_tick']:>6.2f} {figures['device_ms']:>7.2f} "
               f"{figures['max_logprob_diff']:>9.1e}")
     report["streams_at_p99"] = {f"{model} {weights}": carried(runs) for (model, weights), runs in configurations.items()}
     for name, streams in report["streams_at_p99"].items():
         print(f"{name}: {streams:.0f} streams in real time with p99 ticks of at most {MOST_MS} ms")
+    for run in report["snapshots"]:
+        figures = run["figures"]
+        copied = "copied never" if run["chunks"] == 0 else f"copied after every {run['chunks']} chunks"
+        print(f"{run['model']} bf16, 64 streams {copied}: p50 {figures['tick_ms_p50']:.2f} ms, p99 {figures['tick_ms_p99']:.2f} "
+              f"ms, {figures['waits_per_tick']:.2f} waits and {figures['allocations_per_tick']:.2f} allocations a tick, "
+              f"{figures.get('snapshots_per_second', 0):.0f} copies and {figures.get('snapshot_mb_per_second', 0):.0f} MB a "
+              f"second, {figures.get('postponed_per_tick', 0):.2f} postponed a tick")
+    for devices, status in report["server"].items():
+        print(f"64 real-time clients of a server on {devices}: {status}")
     for name, parts in report["breakdown"].items():
         print(f"{name}, ms of a stream's chunk at width 64, each operation waited for:")
         for part, figures in parts.items():
