@@ -73,16 +73,20 @@ class Balancer:
 
 
 class HAProxy(Balancer):
+    def configuration(self):
+        return (DEPLOY / "haproxy.cfg").read_text()
+
     def command(self):
-        text = (DEPLOY / "haproxy.cfg").read_text()
+        text = self.configuration()
         # Whoever runs the tests keeps being who it is.
         text = substitute(r"^    (user|group) haproxy\n", "", text, 2)
         # Two descriptors each, of which a test may be allowed 1024.
         text = substitute(r"^    maxconn 20000$", "    maxconn 400", text, 1)
         text = substitute(r"stats socket /run/haproxy/admin.sock", f"stats socket {self.path('admin')}", text, 1)
         text = substitute(r"^    bind :8080$", f"    bind {self.address}", text, 1)
-        for name, address in self.addresses.items():
-            text = substitute(rf"^    server {name} \S+$", f"    server {name} {address}", text, 1)
+        for name in INSTANCES:
+            line = f"    server {name} {self.addresses[name]}\n" if name in self.addresses else ""
+            text = substitute(rf"^    server {name} \S+\n", line, text, 1)
         self.path("haproxy.cfg").write_text(text)
         return ["/usr/sbin/haproxy", "-db", "-f", self.path("haproxy.cfg")]
 
@@ -112,6 +116,14 @@ class HAProxy(Balancer):
             if (server.get("pxname"), server.get("svname")) == ("tutti", name):
                 return server["status"]
         raise AssertionError(f"HAProxy knows no {name}")
+
+
+class HAProxyWithHeader(HAProxy):
+    """Tells whose a connection is in the PROXY protocol."""
+
+    def configuration(self):
+        text = substitute(r"^    option forwardfor\n", "", super().configuration(), 1)
+        return substitute(r"^    # (default-server send-proxy-v2 check-send-proxy)$", r"    \1", text, 1)
 
 
 class Nginx(Balancer):

@@ -7,6 +7,7 @@ import contextlib
 import itertools
 import json
 import pathlib
+import socket
 import sys
 import unittest
 
@@ -14,7 +15,7 @@ import websockets
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "net"))
 import tutti_server  # noqa: E402
-from balancers import INSTANCES, HAProxy, Nginx, wait_until  # noqa: E402
+from balancers import INSTANCES, HAProxy, HAProxyWithHeader, Nginx, wait_until  # noqa: E402
 from client_websockets import ONE_SEGMENT, AsyncTest, load_clips, next_event, receive, transcript  # noqa: E402
 
 SPEAKERS = 12
@@ -177,6 +178,48 @@ class HAProxyTest(BalancerTests, AsyncTest):
         finally:
             await speakers.finish()
         self.assertEqual(speakers.failures, [])
+
+
+class ProxyProtocolTest(AsyncTest):
+    """One instance that HAProxy tells whose a connection is. This machine has many addresses to come from."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.instance = tutti_server.Server("--decoder", "greedy", "--owners", "1", "--proxy-protocol",
+                                           "--trusted-proxies", "127.0.0.1/32")
+        cls.addClassCleanup(cls.stop_instance)
+        cls.balancer = HAProxyWithHeader([cls.instance.address])
+        cls.addClassCleanup(cls.balancer.stop)
+
+    @classmethod
+    def stop_instance(cls):
+        cls.instance.terminate()
+        cls.instance.expect_exit()
+
+    def answer(self, client, request):
+        """What an address that connects by itself is told; nothing when its connection is cut."""
+        host, port = self.instance.address.split(":")
+        with socket.create_connection((host, int(port)), timeout=30, source_address=(client, 0)) as connection:
+            connection.sendall(request)
+            try:
+                return connection.recv(65536)
+            except ConnectionResetError:
+                return b""
+
+    async def test_the_client_is_who_the_header_of_the_proxy_says(self):
+        url = f"ws://{self.balancer.address}/v1/stream"
+        async with websockets.connect(url, local_addr=("127.0.0.2", 0), open_timeout=60) as ws:
+            session = (await next_event(ws, "ready"))["session"]
+        self.assertRegex(self.instance.read_log(), f"session={session} track=0 .*opened from 127.0.0.2\n")
+
+    async def test_a_proxy_without_the_header_is_not_served(self):
+        self.assertEqual(await asyncio.to_thread(self.answer, "127.0.0.1", b"GET /healthz HTTP/1.0\r\n\r\n"), b"")
+
+    async def test_who_is_no_proxy_is_not_believed(self):
+        request = b"GET /healthz HTTP/1.0\r\n\r\n"
+        header = b"PROXY TCP4 203.0.113.7 127.0.0.1 5000 8080\r\n"
+        self.assertIn(b" 200 OK", await asyncio.to_thread(self.answer, "127.0.0.3", request))
+        self.assertIn(b" 400 Bad Request", await asyncio.to_thread(self.answer, "127.0.0.3", header + request))
 
 
 class NginxTest(BalancerTests, AsyncTest):
