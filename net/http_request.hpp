@@ -65,6 +65,12 @@ using HttpFields = boost::beast::http::fields;
           {"Vary", "Origin"}};
 }
 
+/// What a reply over TLS has, and no other (RFC 6797): for so long browsers ask that host over TLS alone. Not
+/// for longer, because it holds for whatever else the host serves.
+[[nodiscard]] inline proto::Headers strict_transport_security() {
+  return {{"Strict-Transport-Security", "max-age=2592000"}};
+}
+
 /// Whether a browser asks before it sends a request of such a page.
 [[nodiscard]] inline bool is_preflight(std::string_view method, const HttpFields& fields) {
   return method == "OPTIONS" && !header(fields, boost::beast::http::field::origin).empty() &&

@@ -150,7 +150,7 @@ class HttpSession final : public Connection, public std::enable_shared_from_this
 
   void read() {
     if (shutting_down_) return;
-    cors_.clear();
+    added_headers_ = tls_ ? strict_transport_security() : proto::Headers();
     parser_.emplace();
     parser_->header_limit(static_cast<uint32_t>(options_->max_header_bytes));
     stream_.tcp().expires_after(options_->handshake_timeout);
@@ -176,7 +176,7 @@ class HttpSession final : public Connection, public std::enable_shared_from_this
     if (!origin.empty() && !may_use(origin, header(request, http::field::host), options_->allowed_origins)) {
       return refuse_origin();
     }
-    cors_ = cors_headers(request);
+    for (auto& each : cors_headers(request)) added_headers_.push_back(std::move(each));
     if (is_preflight(method(), request)) return write(preflight_reply(), may_keep_alive());
     if (is_public(target.path)) return write(plain_answer(), may_keep_alive());
     route(target, is_upgrade);
@@ -403,7 +403,8 @@ class HttpSession final : public Connection, public std::enable_shared_from_this
   void serve_events(std::unique_ptr<SubscriptionPlace> place) {
     const auto subscription = std::make_shared<SubscriptionExchange>(
         shared_from_this(), ticket_.shared_hub(), options_, stream_, buffer_, std::move(place),
-        StreamedReply(parser_->get().version() < 11, may_keep_alive(), cors_), [this](bool keep_alive) {
+        StreamedReply(parser_->get().version() < 11, may_keep_alive(), added_headers_),
+        [this](bool keep_alive) {
           subscription_.reset();
           visit_.reset();
           if (shutting_down_ || !keep_alive) return stream_.close();
@@ -418,7 +419,7 @@ class HttpSession final : public Connection, public std::enable_shared_from_this
   void upload(Visit visit) {
     visit_.emplace(std::move(visit));
     std::make_shared<Exchange>(shared_from_this(), hub_, *options_, stream_, buffer_, std::move(*parser_),
-                               cors_, *visit_,
+                               added_headers_, *visit_,
                                [this](Exchange::Outcome outcome) { on_uploaded(std::move(outcome)); })
         ->start();
   }
@@ -439,7 +440,7 @@ class HttpSession final : public Connection, public std::enable_shared_from_this
     if (!reply.content_type.empty()) response_.set(http::field::content_type, reply.content_type);
     response_.keep_alive(keep_alive);
     for (const auto& [name, value] : reply.headers) response_.insert(name, value);
-    for (const auto& [name, value] : cors_) response_.insert(name, value);
+    for (const auto& [name, value] : added_headers_) response_.insert(name, value);
     response_.set("X-Content-Type-Options", "nosniff");
     response_.body() = std::move(reply.body);
     response_.prepare_payload();
@@ -488,7 +489,7 @@ class HttpSession final : public Connection, public std::enable_shared_from_this
   asio::ip::address peer_;
   bool is_through_proxy_ = false;     // whose word for its clients is taken
   asio::ip::address client_address_;  // of the request
-  proto::Headers cors_;               // of its reply
+  proto::Headers added_headers_;      // to whatever is replied to it
   std::optional<Visit> visit_;        // while the request takes time
   std::weak_ptr<SubscriptionExchange> subscription_;
   bool shutting_down_ = false;

@@ -117,6 +117,18 @@ class SecureTest(AsyncTest):
         self.assertEqual(self.get("/healthz", {}), 200)
         self.assertEqual(self.get("/readyz", {}), 200)
 
+    def test_replies_over_tls_are_strict(self):
+        connection = http.client.HTTPSConnection(self.server.address, timeout=30, context=self.context)
+        self.addCleanup(connection.close)
+        for path in ("/", "/monitor", "/assets/captions.mjs"):
+            connection.request("GET", path)
+            reply = connection.getresponse()
+            reply.read()
+            self.assertEqual(reply.status, 200, path)
+            self.assertEqual(reply.headers["Strict-Transport-Security"], "max-age=2592000", path)
+            self.assertEqual(reply.headers["X-Content-Type-Options"], "nosniff", path)
+            self.assertIn("default-src 'none'", reply.headers["Content-Security-Policy"], path)
+
     async def test_a_plain_client_is_told_to_use_tls(self):
         status, body = self.server.get("/healthz")
         self.assertEqual(status, 400)

@@ -78,6 +78,23 @@ TEST_F(TlsServer, AnswersSeveralRequestsAndSaysGoodbye) {
   EXPECT_TRUE(client.at_orderly_end());
 }
 
+TEST_F(TlsServer, TellsBrowsersToStayWithTls) {
+  TestServer test(options());
+  for (const char* path : {"/", "/healthz", "/nowhere", "/v1/streams/known/events"}) {
+    TlsClient client = connect(test);
+    client.send("GET " + std::string(path) + " HTTP/1.1\r\nHost: t\r\n\r\n");
+    EXPECT_THAT(client.read_until("\r\n\r\n"),
+                HasSubstr("\r\nStrict-Transport-Security: max-age=2592000\r\n"))
+        << path;
+  }
+  // Over plain TCP nobody could trust it.
+  TestServer plain;
+  TestClient visitor(plain.server.address());
+  EXPECT_EQ(visitor.request("GET", "/").headers.count("strict-transport-security"), 0U);
+  TestClient mistaken(test.server.address());
+  EXPECT_EQ(mistaken.request("GET", "/").headers.count("strict-transport-security"), 0U);
+}
+
 TEST_F(TlsServer, CarriesAnEventStreamAndThenTheNextRequest) {
   TestServer test(options());
   TlsClient client = connect(test);
