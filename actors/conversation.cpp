@@ -149,7 +149,7 @@ void Conversation::fault(const Error& error) {
   if (closing_ || (!is_heard_elsewhere && !is_at_limit_)) return end_with(error);
   failed_ = true;
   spdlog::info("{}: ends, {}: {}", setup_.session, error.code, error.message);
-  setup_.metrics->error(error.code);
+  setup_.metrics->error(setup_.dialect_name, error.code);
   if (is_heard_elsewhere) {
     converse(nullptr, [&](proto::Actions& actions) { setup_.dialect->on_fault(error, actions); });
   }
@@ -170,7 +170,7 @@ void Conversation::end_with(const Error& error) {
   if (ended_) return;
   failed_ = true;
   spdlog::info("{}: ended, {}: {}", setup_.session, error.code, error.message);
-  setup_.metrics->error(error.code);
+  setup_.metrics->error(setup_.dialect_name, error.code);
   converse(nullptr, [&](proto::Actions& actions) {
     setup_.dialect->on_fault(error, actions);
     actions.emplace_back(proto::Close{proto::close_reason(error.code), error.message});
@@ -218,7 +218,7 @@ void Conversation::give_back(int64_t bytes) {
 
 void Conversation::perform(const proto::OpenTrack& action, const std::shared_ptr<Cost>& /*cost*/) {
   const auto refuse = [&](std::string code, std::string message) {
-    setup_.metrics->refused(code);
+    setup_.metrics->refused(setup_.dialect_name, code);
     tell({.channel = action.track, .label = action.label},
          proto::ErrorEvent{.error = {std::move(code), std::move(message)}, .fatal = true});
   };
@@ -229,6 +229,7 @@ void Conversation::perform(const proto::OpenTrack& action, const std::shared_ptr
   }
   TrackSetup setup{.track = action.track,
                    .session = setup_.session,
+                   .dialect_name = setup_.dialect_name,
                    .request = action.request,
                    .metrics = setup_.metrics,
                    .credit_ms = setup_.credit_ms,
@@ -284,8 +285,8 @@ void Conversation::perform(const proto::Close& action, const std::shared_ptr<Cos
   end_reason_ = !action.error_code.empty() ? action.error_code : draining_ ? "draining" : "finished";
   if (!action.error_code.empty()) {
     failed_ = true;
-    setup_.metrics->error(action.error_code);
-    if (next_tag_ == 0) setup_.metrics->refused(action.error_code);
+    setup_.metrics->error(setup_.dialect_name, action.error_code);
+    if (next_tag_ == 0) setup_.metrics->refused(setup_.dialect_name, action.error_code);
   }
   if (draining_ && action.code == CloseReason::normal) {
     setup_.sink->close(CloseReason::going_away, "the server is shutting down");

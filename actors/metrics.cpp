@@ -120,8 +120,8 @@ Metrics::Metrics()
       waiting_streams_(gauge(registry_, "tutti_waiting_streams", "Streams that wait for a place")),
       place_wait_(histogram(registry_, "tutti_place_wait_seconds", "How long streams waited for their places",
                             wait_buckets)),
-      refusals_(counters(registry_, "tutti_refusals_total", "Sessions that got no stream, by reason")),
-      errors_(counters(registry_, "tutti_errors_total", "Error events sent, by code")),
+      refusals_(counters(registry_, "tutti_refusals_total", "What got no stream, by dialect and reason")),
+      errors_(counters(registry_, "tutti_errors_total", "Error events sent, by dialect and code")),
       ignored_audio_(counter(registry_, ignored_name, ignored_help, {{"kind", "audio_after_eof"}})),
       ignored_messages_(counter(registry_, ignored_name, ignored_help, {{"kind", "malformed"}})),
       open_uploads_(gauge(registry_, "tutti_open_uploads", "Files being received or transcribed")),
@@ -174,9 +174,13 @@ void Metrics::kv_blocks(int blocks, int used) {
   used_kv_blocks_.Increment(used);
 }
 
-void Metrics::refused(const std::string& reason) { refusals_.Add({{"reason", reason}}).Increment(); }
+void Metrics::refused(std::string_view dialect, const std::string& reason) {
+  refusals_.Add({{"dialect", std::string(dialect)}, {"reason", reason}}).Increment();
+}
 
-void Metrics::error(const std::string& code) { errors_.Add({{"code", code}}).Increment(); }
+void Metrics::error(std::string_view dialect, const std::string& code) {
+  errors_.Add({{"dialect", std::string(dialect)}, {"code", code}}).Increment();
+}
 
 void Metrics::upload_ended(const std::string& outcome) { uploads_.Add({{"outcome", outcome}}).Increment(); }
 

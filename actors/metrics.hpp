@@ -39,9 +39,11 @@ class Metrics {
   void final_sent(double seconds) { final_latency_.Observe(seconds); }
   /// From the arrival of a stream's first audio.
   void first_text(double seconds) { first_text_.Observe(seconds); }
-  void refused(const std::string& reason);
-  /// An error event; `code` is one of ours, never a client's text.
-  void error(const std::string& code);
+  /// A session or track of the dialect, or an "upload", got no stream. Reasons are ours, never a client's
+  /// text.
+  void refused(std::string_view dialect, const std::string& reason);
+  /// An error event; `code` is one of ours, too.
+  void error(std::string_view dialect, const std::string& code);
   void audio_ignored() { ignored_audio_.Increment(); }
   void message_ignored() { ignored_messages_.Increment(); }
   void upload_opened() { open_uploads_.Increment(); }

@@ -108,6 +108,9 @@ class SubscriptionPort {
 
 /// A file to transcribe, as HTTP received it (proto/transcription.hpp says what it may hold).
 struct UploadRequest {
+/// What uploads are counted by where sessions are by their dialect.
+inline constexpr std::string_view upload_label = "upload";
+
   std::string content_type;
   std::string query;
   std::string body;
@@ -176,11 +179,13 @@ class StatusPort {
   virtual ~StatusPort() = default;
   [[nodiscard]] virtual bool ready() const = 0;
   /// Why a new stream would get no place now, which counts as its refusal; nothing when it would, as far as
-  /// is known. To be asked for each that is to be opened.
-  [[nodiscard]] virtual std::optional<Error> refusal() const = 0;
+  /// is known. To be asked for each that is to be opened, of a dialect or for an upload_label.
+  [[nodiscard]] virtual std::optional<Error> refusal(std::string_view dialect) const = 0;
   /// Prometheus text exposition format.
   [[nodiscard]] virtual std::string metrics() const = 0;
   [[nodiscard]] virtual ModelInfo model() const = 0;
 };
 
+  /// A request for a stream, of a dialect or for an upload_label, was refused for a reason of the network's.
+  virtual void note_refusal(std::string_view dialect, const std::string& reason) const = 0;
 }  // namespace tutti

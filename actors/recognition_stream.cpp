@@ -61,7 +61,7 @@ bool RecognitionStream::lose_owner() {
 void RecognitionStream::refuse(const Error& reason) {
   if (moving_)
     return fail({"owner_lost", "the device of this stream failed, and no other has a place for it"});
-  setup_.metrics->refused(reason.code);
+  setup_.metrics->refused(setup_.dialect_name, reason.code);
   fail(reason);
 }
 
@@ -224,7 +224,7 @@ void RecognitionStream::report_heard() {
 void RecognitionStream::fail(Error error) {
   if (closed_) return;
   spdlog::info("{}: track {} ended, {}: {}", setup_.session, setup_.track, error.code, error.message);
-  setup_.metrics->error(error.code);
+  setup_.metrics->error(setup_.dialect_name, error.code);
   close();
   listener_.on_event(setup_.track, proto::ErrorEvent{.error = std::move(error), .fatal = true});
 }

@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "actors/audio_intake.hpp"
@@ -31,7 +32,8 @@ class TrackListener {
 /// What a recognition stream is born with.
 struct TrackSetup {
   int track = 0;
-  std::string session;  ///< its name on the wire and in logs
+  std::string session;            ///< its name on the wire and in logs
+  std::string_view dialect_name;  ///< for metrics
   proto::StreamRequest request;
   std::shared_ptr<Metrics> metrics;
   int credit_ms = 4000;

@@ -17,11 +17,11 @@ Error refusal_of(Room room) {
 
 Error draining_refusal() { return {"draining", "the server is shutting down"}; }
 
-std::optional<Error> ServerStatus::refusal() const {
+std::optional<Error> ServerStatus::refusal(std::string_view dialect) const {
   const Room room = room_;
   if (!draining_ && room == Room::free) return std::nullopt;
   Error error = draining_ ? draining_refusal() : refusal_of(room);
-  metrics_.refused(error.code);
+  metrics_.refused(dialect, error.code);
   return error;
 }
 

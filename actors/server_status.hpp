@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "actors/metrics.hpp"
@@ -45,7 +46,10 @@ class ServerStatus final : public StatusPort {
   }
 
   [[nodiscard]] bool ready() const override { return listening_ && !draining_ && owners_complete_; }
-  [[nodiscard]] std::optional<Error> refusal() const override;
+  [[nodiscard]] std::optional<Error> refusal(std::string_view dialect) const override;
+  void note_refusal(std::string_view dialect, const std::string& reason) const override {
+    metrics_.refused(dialect, reason);
+  }
   [[nodiscard]] std::string metrics() const override { return metrics_.text(); }
   [[nodiscard]] ModelInfo model() const override { return *model_.get(); }
 

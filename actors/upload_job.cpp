@@ -95,7 +95,7 @@ void UploadJob::refuse(const Error& reason) {
         api_error({"owner_lost",
                    "the device of this transcription failed, and no other has a place for it; try again"}));
   }
-  setup_.metrics->refused(reason.code);
+  setup_.metrics->refused(upload_label, reason.code);
   fail(api_error(reason));
 }
 

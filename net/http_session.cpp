@@ -245,6 +245,7 @@ class HttpSession final : public Connection, public std::enable_shared_from_this
     ++(refused.status == 401   ? hub_.stats.unauthorized_requests
        : refused.status == 403 ? hub_.stats.forbidden_requests
                                : hub_.stats.limited_requests);
+    note_refusal(refused.error.code);
     HttpReply reply = target().path == transcriptions_path
                           ? api_error_reply({.status = refused.status,
                                              .code = refused.error.code,
@@ -260,10 +261,24 @@ class HttpSession final : public Connection, public std::enable_shared_from_this
 
   void refuse_origin() {
     ++hub_.stats.refused_origins;
+    const std::string code = "origin_not_allowed";
+    note_refusal(code);
     write(error_reply(
-              403, "origin_not_allowed",
+              403, code,
               "pages of other origins may not use this server, unless server.allowed_origins names them"),
           may_keep_alive());
+  }
+
+  /// Of a stream, if it was one that was asked for.
+  void note_refusal(const std::string& code) const {
+    const auto& request = parser_->get();
+    const std::string_view path = target().path;
+    if (path == transcriptions_path && request.method() == http::verb::post) {
+      return hub_.status.note_refusal(upload_label, code);
+    }
+    const auto* const dialect = dialect_at(path);
+    if (dialect == nullptr || !beast::websocket::is_upgrade(request)) return;
+    hub_.status.note_refusal(dialect->name, code);
   }
 
   void administer(AdminCommand command) {
@@ -306,12 +321,13 @@ class HttpSession final : public Connection, public std::enable_shared_from_this
 
   void upgrade(const proto::DialectEntry& dialect, Visit visit) {
     if (buffer_.size() > 0) return refuse_early_data();
-    if (const auto refusal = hub_.status.refusal()) {
+    if (const auto refusal = hub_.status.refusal(dialect.name)) {
       ++hub_.stats.refused_sessions;
       return write(try_again_later(error_reply(503, refusal->code, refusal->message)), may_keep_alive());
     }
     auto slot = SessionSlot::take(hub_.stats, options_->max_sessions);
     if (!slot) {
+      hub_.status.note_refusal(dialect.name, "full");
       ++hub_.stats.refused_sessions;
       return write(try_again_later(error_reply(503, "full",
                                                "the server has all the sessions it allows; try again later")),
@@ -321,6 +337,7 @@ class HttpSession final : public Connection, public std::enable_shared_from_this
     auto acceptance = dialect.accept(handshake);
     if (auto* const refused = std::get_if<proto::Refused>(&acceptance)) {
       slot.reset();  // before the client knows: it may try again at once
+      hub_.status.note_refusal(dialect.name, "bad_request");
       return write(
           {refused->status, "application/json", std::move(refused->body), std::move(refused->headers)},
           parser_->keep_alive());

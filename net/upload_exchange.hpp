@@ -57,7 +57,7 @@ class UploadExchange final : public UploadSink, public std::enable_shared_from_t
 
   void start() {
     if (too_large()) return refuse(too_large_reply());
-    if (const auto refusal = hub_.status.refusal()) return refuse(no_stream_reply(*refusal));
+    if (const auto refusal = hub_.status.refusal(upload_label)) return refuse(no_stream_reply(*refusal));
     place_ = hub_.uploads.take_place();
     if (!place_) return refuse(no_place_reply());
     parser_.body_limit(options_.max_upload_bytes);

@@ -269,7 +269,7 @@ TEST_F(ConversationTest, SaysNothingAfterItsClose) {
   EXPECT_EQ(session.sink->closes, 1);
   EXPECT_THAT(metrics->text(), HasSubstr("tutti_failed_sessions_total{dialect=\"plain\"} 1"));
   EXPECT_THAT(metrics->text(), HasSubstr("tutti_open_sessions{dialect=\"plain\"} 0"));
-  EXPECT_THAT(metrics->text(), HasSubstr("tutti_errors_total{code=\"bad_message\"} 1"));
+  EXPECT_THAT(metrics->text(), HasSubstr("tutti_errors_total{code=\"bad_message\",dialect=\"plain\"} 1"));
 }
 
 TEST_F(ConversationTest, EndsAtALimitWithItsLastResults) {

@@ -46,7 +46,7 @@ TEST_F(PlacementTest, RefusesWhenEveryPlaceIsTaken) {
   const Session third = open();
   EXPECT_EQ(third.sink->count("\"full\""), 1);
   EXPECT_EQ(third.sink->close_reason, CloseReason::try_again_later);
-  EXPECT_THAT(metrics->text(), HasSubstr("tutti_refusals_total{reason=\"full\"} 1"));
+  EXPECT_THAT(metrics->text(), HasSubstr("tutti_refusals_total{dialect=\"native\",reason=\"full\"} 1"));
 }
 
 TEST_F(PlacementTest, GivesAPlaceAgainWhenItsStreamHasEnded) {
@@ -89,12 +89,12 @@ TEST_F(PlacementTest, SaysWhenNoOwnerIsLeft) {
 TEST_F(GatewayTest, DrainingRefusesNewSessionsAndLetsOpenOnesGoOn) {
   start({4});
   EXPECT_TRUE(status->ready());
-  EXPECT_FALSE(status->refusal());
+  EXPECT_FALSE(status->refusal("native"));
   Session running = open();
   caf::anon_send(gateway, drain_atom_v);
   system.run();
   EXPECT_FALSE(status->ready());
-  EXPECT_EQ(status->refusal().value().code, "draining");
+  EXPECT_EQ(status->refusal("native").value().code, "draining");
   const Session late = open();
   EXPECT_EQ(late.sink->count("\"draining\""), 1);
   EXPECT_EQ(late.sink->close_reason, CloseReason::going_away);

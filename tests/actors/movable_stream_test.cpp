@@ -128,7 +128,7 @@ TEST_F(MovableStreamTest, AnOwnerThatAnswersAgainIsTakenBack) {
   logs[0]->hung = true;
   wait_for_watch();
   EXPECT_FALSE(status->ready());
-  EXPECT_EQ(status->refusal().value().code, "no_device");
+  EXPECT_EQ(status->refusal("native").value().code, "no_device");
   EXPECT_FALSE(session.sink->closed()) << "it waits for another";
   logs[0]->hung = false;
   ASSERT_EQ(logs[0]->pings.size(), 1U) << "one at a time";

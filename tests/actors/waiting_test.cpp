@@ -54,7 +54,7 @@ TEST_F(WaitingTest, WhoHasWaitedTooLongIsRefused) {
   start({1});
   const Session first = open();
   const Session second = open();
-  EXPECT_FALSE(status->refusal()) << "it would wait";
+  EXPECT_FALSE(status->refusal("native")) << "it would wait";
   system.advance(seconds(2));
   EXPECT_FALSE(second.sink->closed());
   system.advance(seconds(2));
@@ -68,7 +68,7 @@ TEST_F(WaitingTest, OneMoreThanMayWaitIsRefusedAtOnce) {
   const Session first = open();
   const Session second = open();
   const Session third = open();
-  EXPECT_EQ(status->refusal().value().code, "full");
+  EXPECT_EQ(status->refusal("native").value().code, "full");
   const Session fourth = open();
   EXPECT_EQ(fourth.sink->count("\"full\""), 1);
   EXPECT_FALSE(third.sink->closed());
@@ -91,11 +91,11 @@ TEST_F(WaitingTest, WithoutAWaitTheNextIsRefusedAtOnce) {
   rules.max_wait = seconds(0);
   start({1});
   Session first = open();
-  EXPECT_EQ(status->refusal().value().code, "full");
-  EXPECT_THAT(metrics->text(), HasSubstr("tutti_refusals_total{reason=\"full\"} 1"));
+  EXPECT_EQ(status->refusal("native").value().code, "full");
+  EXPECT_THAT(metrics->text(), HasSubstr("tutti_refusals_total{dialect=\"native\",reason=\"full\"} 1"));
   first.port->on_closed();
   system.run();
-  EXPECT_FALSE(status->refusal());
+  EXPECT_FALSE(status->refusal("native"));
 }
 
 TEST_F(WaitingTest, AnOwnerThatIsLateWithItsStreamsGetsNoNewOnes) {
@@ -108,7 +108,7 @@ TEST_F(WaitingTest, AnOwnerThatIsLateWithItsStreamsGetsNoNewOnes) {
   EXPECT_EQ(logs[0]->admitted, 0);
   logs[1]->overloaded = true;
   system.advance(seconds(2));
-  EXPECT_EQ(status->refusal().value().code, "overloaded");
+  EXPECT_EQ(status->refusal("native").value().code, "overloaded");
   const Session refused = open();
   EXPECT_EQ(refused.sink->count("\"overloaded\""), 1);
   EXPECT_EQ(refused.sink->close_reason, CloseReason::try_again_later);

@@ -1,3 +1,4 @@
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -14,6 +15,7 @@
 namespace tutti {
 namespace {
 
+using ::testing::HasSubstr;
 using Kinds = std::map<std::string, std::string>;  // by name
 
 std::vector<std::string> split(const std::string& text, const std::regex& separator) {
@@ -44,8 +46,8 @@ Kinds exported() {
   metrics.session_opened("native");
   metrics.session_closed("native", true);
   metrics.session_ended("native", "finished");
-  metrics.refused("full");
-  metrics.error("full");
+  metrics.refused("native", "full");
+  metrics.error("native", "full");
   metrics.upload_ended("done");
   metrics.subscriber_refused("no_such_stream");
   metrics.owner_lost("died");
@@ -97,6 +99,21 @@ TEST(GpuMetrics, LeaveOutTheMemoryOfAGpuThatIsLost) {
   EXPECT_NE(text.find(R"(tutti_device_info{device="cuda:0",name="H200",compute="9.0")"), std::string::npos);
   EXPECT_NE(text.find(R"(tutti_device_info{device="cuda:1")"), std::string::npos);
   EXPECT_EQ(text.find(R"(tutti_device_memory_bytes{device="cuda:1")"), std::string::npos);
+}
+
+/// What a chunk goes through on its way, and how long its client waits for it.
+TEST(MetricsDocument, HasAHistogramOfEveryStage) {
+  const Metrics metrics;
+  const std::string text = metrics.text();
+  for (const char* buckets :
+       {R"(tutti_stage_seconds_bucket{stage="queue",le=)",
+        R"(tutti_stage_seconds_bucket{stage="features",le=)",
+        R"(tutti_stage_seconds_bucket{stage="forward",le=)",
+        R"(tutti_stage_seconds_bucket{stage="decode",le=)", R"(tutti_stage_seconds_bucket{stage="emit",le=)",
+        R"(tutti_first_text_seconds_bucket{le=)", R"(tutti_chunk_latency_seconds_bucket{class="live",le=)",
+        R"(tutti_final_latency_seconds_bucket{le=)"}) {
+    EXPECT_THAT(text, HasSubstr(std::string(buckets) + "\"0")) << "below a second, not one for all";
+  }
 }
 
 }  // namespace

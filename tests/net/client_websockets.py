@@ -393,7 +393,7 @@ class AdmissionTest(AsyncTest):
                 await server.connect()
             self.assertEqual(refusal.exception.status_code, 503)
             self.assertEqual(refusal.exception.headers["Retry-After"], "5")
-            self.assertEqual(server.metric('tutti_refusals_total{reason="full"}'), 1)
+            self.assertEqual(server.metric('tutti_refusals_total{dialect="native",reason="full"}'), 1)
         code = None
         while code is None:
             try:

@@ -8,6 +8,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <variant>
@@ -104,15 +105,19 @@ class FakeGateway final : public GatewayPort {
 class FakeStatus final : public StatusPort {
  public:
   [[nodiscard]] bool ready() const override { return is_ready; }
-  [[nodiscard]] std::optional<Error> refusal() const override {
+  [[nodiscard]] std::optional<Error> refusal(std::string_view /*dialect*/) const override {
     if (!refuses) return std::nullopt;
     return Error{"full", "no stream is free"};
+  }
+  void note_refusal(std::string_view dialect, const std::string& reason) const override {
+    refused = std::make_shared<const std::string>(std::string(dialect) + ": " + reason);
   }
   [[nodiscard]] std::string metrics() const override { return "tutti_up 1\n"; }
   [[nodiscard]] ModelInfo model() const override { return {.name = "fake", .loaded_at = 1700000000}; }
 
   std::atomic<bool> is_ready{true};
   std::atomic<bool> refuses{false};
+  mutable std::atomic<std::shared_ptr<const std::string>> refused;  ///< the last that was noted
 };
 
 /// What a test sees of one upload, from its own thread.

@@ -79,6 +79,30 @@ TEST(Rights, AreEachForOneThing) {
   EXPECT_EQ(statuses(Right::metrics), (std::array{403, 403, 403, 200}));
 }
 
+TEST(Refusals, AreCountedByWhatWasAskedFor) {
+  LimitedServer test(allowing(Rights()));
+  const auto refused = [&] { return *test.status.refused.exchange(std::make_shared<const std::string>()); };
+  test.status.refused = std::make_shared<const std::string>();
+  for (const char* path : {"/v1/stream", "/vosk", "/v1/listen"}) {
+    TestClient client(test.server.address());
+    ASSERT_EQ(test.upgrade(client, path).status, 403);
+    EXPECT_EQ(refused(), std::string(proto::find_dialect_at(path)->name) + ": forbidden");
+  }
+  EXPECT_EQ(test.request("POST /v1/audio/transcriptions", "Content-Length: 5\r\n").status, 403);
+  EXPECT_EQ(refused(), "upload: forbidden");
+  EXPECT_EQ(test.request("GET /metrics").status, 403);
+  EXPECT_EQ(refused(), "") << "no stream was asked for";
+  EXPECT_EQ(test.request("GET /v1/stream", "Origin: https://elsewhere.example\r\n").status, 403);
+  EXPECT_EQ(refused(), "") << "nor there";
+}
+
+TEST(Refusals, OfWhatADialectDoesNotTakeAreCounted) {
+  TestServer test;
+  TestClient client(test.server.address());
+  ASSERT_EQ(client.upgrade("/listen?channels=9").status, 400);
+  EXPECT_EQ(*test.status.refused.load(), "jambonz: bad_request");
+}
+
 TEST(Limits, OfStreamsCountThoseThatAreOpen) {
   LimitedServer test(limited({.max_streams = 1}));
   TestClient first(test.server.address());

@@ -60,6 +60,7 @@ TEST(NetServer, AnswersAboveTheLimitOfSessionsWith503) {
   EXPECT_EQ(refusal.headers.count("retry-after"), 1U);
   EXPECT_THAT(refusal.body, HasSubstr(R"("code":"full")"));
   EXPECT_EQ(test.server.stats().refused_sessions, 1);
+  EXPECT_EQ(*test.status.refused.load(), "native: full");
 
   first.reset();
   EXPECT_TRUE(eventually([&] { return test.server.stats().open_sessions == 0; }));
