@@ -106,11 +106,11 @@ class SubscriptionPort {
   virtual void take_place(SubscriptionRequest request, Answer answer) = 0;
 };
 
-/// A file to transcribe, as HTTP received it (proto/transcription.hpp says what it may hold).
-struct UploadRequest {
 /// What uploads are counted by where sessions are by their dialect.
 inline constexpr std::string_view upload_label = "upload";
 
+/// A file to transcribe, as HTTP received it (proto/transcription.hpp says what it may hold).
+struct UploadRequest {
   std::string content_type;
   std::string query;
   std::string body;
@@ -184,8 +184,8 @@ class StatusPort {
   /// Prometheus text exposition format.
   [[nodiscard]] virtual std::string metrics() const = 0;
   [[nodiscard]] virtual ModelInfo model() const = 0;
-};
-
   /// A request for a stream, of a dialect or for an upload_label, was refused for a reason of the network's.
   virtual void note_refusal(std::string_view dialect, const std::string& reason) const = 0;
+};
+
 }  // namespace tutti
