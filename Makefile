@@ -9,6 +9,7 @@
 # make nightly what has the time: the long tests under the sanitizers too, NIGHTLY_SECONDS=600 for each reader, and the
 #              tests of the kernels of other CPUs
 # make soak    clients of all kinds at once against a server that has too few places: SOAK_SECONDS=1800
+# make cluster-faults  a cluster whose engines are killed, stopped, cut off and frozen: FAULT_SECONDS=180
 # make long-runs  thousands of sessions, thousands of idle streams, hours of one stream, clips joined to one
 # make package  a Debian package of the program and the bundled model: build/release/tutti_*.deb
 # make check   formatting, the rules between folders, and the tests that the documentation names
@@ -24,6 +25,7 @@ NEON := build/neon
 FUZZ_SECONDS ?= 5
 NIGHTLY_SECONDS ?= 600
 SOAK_SECONDS ?= 1800
+FAULT_SECONDS ?= 180
 PURE := $(wildcard $(addprefix tests/,config audio gpu decode cache model engine proto fuzz))
 KERNEL_TESTS := gpu_conformance_test gpu_kernel_test
 # Without what any machine runs, and without the largest products and convolutions, which take an emulator an hour.
@@ -35,7 +37,7 @@ CTEST := ctest --output-on-failure -j$(JOBS)
 # Rebuilds are quick where ccache is installed; without it the variable is empty and ignored.
 export CMAKE_CXX_COMPILER_LAUNCHER := $(shell command -v ccache)
 
-.PHONY: run build test asan fuzz neon avx512 nightly soak long-runs package check configure
+.PHONY: run build test asan fuzz neon avx512 nightly soak cluster-faults long-runs package check configure
 .PHONY: install install-tests install-fuzz install-neon install-avx512
 .NOTPARALLEL:
 
@@ -74,11 +76,16 @@ nightly:
 	$(MAKE) neon
 	$(MAKE) avx512
 	$(MAKE) soak SOAK_SECONDS=180
+	$(MAKE) cluster-faults
 	$(MAKE) long-runs
 
 soak: install-tests build
 	cmake --build $(BUILD) -j$(JOBS) --target clip_to_pcm
 	bench/soak.py --seconds $(SOAK_SECONDS)
+
+cluster-faults: install-tests build
+	cmake --build $(BUILD) -j$(JOBS) --target clip_to_pcm
+	bench/cluster_faults.py --seconds $(FAULT_SECONDS)
 
 long-runs: install-tests build
 	cmake --build $(BUILD) -j$(JOBS) --target clip_to_pcm

@@ -226,5 +226,73 @@ class KubernetesTest(unittest.TestCase):
         self.assertIn(f"USER {user}:", (DEPLOY / "Dockerfile").read_text())
 
 
+class KubernetesClusterTest(unittest.TestCase):
+    """Gateways and engines."""
+
+    ADDRESS = "10.1.2.3"
+
+    def setUp(self):
+        self.engines = kubernetes("cluster/engines.yaml")
+        self.gateways = kubernetes("cluster/gateways.yaml")
+
+    def container(self, objects):
+        [container] = objects["Deployment"]["spec"]["template"]["spec"]["containers"]
+        return container
+
+    def environment(self, objects):
+        """As the pod has it."""
+        variables = {each["name"]: each.get("value", self.ADDRESS) for each in self.container(objects)["env"]}
+        address = variables.pop("POD_IP", "")
+        return {name: value.replace("$(POD_IP)", address) for name, value in variables.items()}
+
+    def test_every_selector_finds_the_pods(self):
+        for objects in (self.engines, self.gateways):
+            deployment = objects["Deployment"]["spec"]
+            labels = deployment["template"]["metadata"]["labels"]
+            self.assertEqual(deployment["selector"]["matchLabels"], labels)
+            self.assertEqual(objects["Service"]["spec"]["selector"], labels)
+            self.assertEqual(objects["PodDisruptionBudget"]["spec"]["selector"]["matchLabels"], labels)
+        policy = self.engines["NetworkPolicy"]["spec"]
+        self.assertEqual(policy["podSelector"]["matchLabels"],
+                         self.engines["Deployment"]["spec"]["template"]["metadata"]["labels"])
+        self.assertEqual(policy["ingress"][0]["from"][0]["podSelector"]["matchLabels"],
+                         self.gateways["Deployment"]["spec"]["template"]["metadata"]["labels"])
+
+    def test_gateways_look_for_engines_where_they_are(self):
+        service = self.engines["Service"]
+        [port] = service["spec"]["ports"]
+        self.assertEqual(service["spec"]["clusterIP"], "None")
+        self.assertEqual(self.environment(self.gateways)["TUTTI_CLUSTER_ENGINES"],
+                         f"{service['metadata']['name']}:{port['port']}")
+        ports = {each["name"]: each["containerPort"] for each in self.container(self.engines)["ports"]}
+        self.assertEqual(self.environment(self.engines)["TUTTI_CLUSTER_BIND"],
+                         f"{self.ADDRESS}:{ports[port['targetPort']]}")
+
+    def test_the_files_of_the_options_are_mounted(self):
+        for objects in (self.engines, self.gateways):
+            mounts = {each["name"]: each["mountPath"] for each in self.container(objects)["volumeMounts"]}
+            volumes = objects["Deployment"]["spec"]["template"]["spec"]["volumes"]
+            self.assertEqual(set(mounts), {each["name"] for each in volumes})
+            for value in self.environment(objects).values():
+                if value.startswith("/"):
+                    self.assertIn(os.path.dirname(value), mounts.values())
+
+    def test_the_containers_serve_as_they_are_configured(self):
+        for objects, role in ((self.engines, "engine"), (self.gateways, "gateway")):
+            environment = self.environment(objects)
+            shown = run(PROGRAM, *self.container(objects)["args"], "--print-config", env=environment)
+            self.assertIn(f'role = "{role}"', shown)
+            for name, value in environment.items():
+                self.assertIn(value, shown, name)
+
+    def test_a_gateway_is_left_alone_until_its_streams_have_ended(self):
+        wait, drain = self.container(self.gateways)["lifecycle"]["preStop"]["exec"]["command"]
+        self.assertEqual(wait, "sleep")
+        self.assertGreater(
+            self.gateways["Deployment"]["spec"]["template"]["spec"]["terminationGracePeriodSeconds"],
+            int(drain) + int(self.environment(self.gateways)["TUTTI_SERVER_GRACE_S"]),
+        )
+
+
 if __name__ == "__main__":
     unittest.main(verbosity=2)

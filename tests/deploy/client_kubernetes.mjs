@@ -4,16 +4,20 @@ import { readFileSync, readdirSync } from "node:fs";
 import { test } from "node:test";
 import { Deployment } from "kubernetes-models/apps/v1";
 import { HorizontalPodAutoscaler } from "kubernetes-models/autoscaling/v2";
+import { NetworkPolicy } from "kubernetes-models/networking.k8s.io/v1";
 import { PodDisruptionBudget } from "kubernetes-models/policy/v1";
 import { ConfigMap, Service } from "kubernetes-models/v1";
 import { parseAllDocuments } from "yaml";
 
-const FOLDER = new URL("../../deploy/kubernetes/", import.meta.url);
-const KINDS = { ConfigMap, Deployment, HorizontalPodAutoscaler, PodDisruptionBudget, Service };
+const FOLDERS = ["", "cluster/"].map((name) => new URL(`../../deploy/kubernetes/${name}`, import.meta.url));
+const KINDS = { ConfigMap, Deployment, HorizontalPodAutoscaler, NetworkPolicy, PodDisruptionBudget, Service };
 
 function objects() {
-  return readdirSync(FOLDER).flatMap((file) =>
-    parseAllDocuments(readFileSync(new URL(file, FOLDER), "utf8")).map((document) => document.toJS()),
+  return FOLDERS.flatMap((folder) =>
+    readdirSync(folder)
+      .filter((file) => file.endsWith(".yaml"))
+      .flatMap((file) => parseAllDocuments(readFileSync(new URL(file, folder), "utf8")))
+      .map((document) => document.toJS()),
   );
 }
 
@@ -22,7 +26,7 @@ function validate(object) {
 }
 
 test("every object is what Kubernetes' schemas say", () => {
-  assert.equal(objects().length, 5);
+  assert.equal(objects().length, 12);
   for (const object of objects()) validate(object);
 });
 
