@@ -8,8 +8,6 @@
 #include <system_error>
 #include <vector>
 
-#include "config/result.hpp"
-
 namespace tutti {
 namespace fs = std::filesystem;
 
@@ -22,7 +20,6 @@ std::string stamp_files(const fs::path& directory) {
     lines.push_back(fmt::format("{} {} {}.{:09} {}\n", entry->path().filename().string(), file.st_size,
                                 file.st_mtim.tv_sec, file.st_mtim.tv_nsec, file.st_ino));
   }
-  if (error) throw SetupError(fmt::format("{}: {}", directory.string(), error.message()));
   std::ranges::sort(lines);
   return fmt::format("{}", fmt::join(lines, ""));
 }

@@ -181,7 +181,7 @@ int64_t memory_in_use(const Device& device) {
 
 /// That all owners share on CPU cores, and one has on a GPU.
 MemoryBudget memory_budget(const Device& device, const DevicePlan& plan, const EngineConfig& config,
-                           int64_t held) {
+                           int64_t reserved) {
   constexpr double left_to_others = 0.1;
   const bool on_cpu = device.kind == Device::Kind::cpu;
   MemoryBudget budget{.utilization = 1 - left_to_others,
@@ -189,11 +189,12 @@ MemoryBudget memory_budget(const Device& device, const DevicePlan& plan, const E
   if (config.memory_budget_mib != 0) {
     return {.source = "engine.memory_budget_mib",
             .available = int64_t{config.memory_budget_mib} << 20,
-            .resident = on_cpu ? resident_memory() : held,
+            .resident = reserved + (on_cpu ? resident_memory() : 0),
             .owners = budget.owners};
   }
   if (!on_cpu) budget.source += " of " + to_string(device);
   budget.available = on_cpu ? available_memory() : device_memory(device).free;
+  if (on_cpu) budget.resident = reserved;
   return budget;
 }
 
@@ -215,12 +216,12 @@ PoolPlan plan_memory_of(const Device& device, MemoryBudget budget,
 }  // namespace
 
 PoolPlan plan_memory(const DevicePlan& plan, const LoadedModels& loaded, const EngineConfig& config,
-                     int64_t held) {
+                     int64_t reserved) {
   std::optional<PoolPlan> least;
   for (size_t i = 0; i < plan.devices.size(); ++i) {
     const Device& device = plan.devices[i];
     PoolPlan pool =
-        plan_memory_of(device, memory_budget(device, plan, config, held), loaded.models[i], config);
+        plan_memory_of(device, memory_budget(device, plan, config, reserved), loaded.models[i], config);
     if (!least || pool.num_blocks < least->num_blocks) least = std::move(pool);
     if (device.kind == Device::Kind::cpu) break;  // the other cores are like it
   }
@@ -245,12 +246,19 @@ WeightNeeds weight_needs(const Checkpoint& checkpoint, WeightType type) {
 }
 
 /// On a GPU the budget of the configuration is what may be added to the model.
-void require_room_for_weights(const WeightNeeds& needs, const DevicePlan& plan, EngineConfig config) {
+void require_room_for_weights(const WeightNeeds& needs, const DevicePlan& plan, EngineConfig config,
+                              int64_t reserved) {
   for (const Device& device : plan.devices) {
     if (device.kind != Device::Kind::cpu) config.memory_budget_mib = 0;
-    require_room(needs, memory_budget(device, plan, config, 0));
+    require_room(needs, memory_budget(device, plan, config, reserved));
     if (device.kind == Device::Kind::cpu) break;
   }
+}
+
+/// By the engines of a model that is served: see plan_memory.
+int64_t reserved_by(const ServedModel& served, const Device& device) {
+  if (device.kind != Device::Kind::cpu) return served.pool.bytes;
+  return std::max<int64_t>(0, served.touched_bytes - resident_memory());
 }
 
 std::string identify(const Checkpoint& checkpoint, const EngineConfig& config) {
@@ -282,16 +290,17 @@ Generation make_generation(const Checkpoint& checkpoint, std::string files, std:
                            const ServerConfig& config, const DevicePlan& plan,
                            const std::shared_ptr<Metrics>& metrics, const ServedModel* served) {
   EngineConfig engine = config.engine;
-  const int64_t held = served == nullptr ? 0 : served->pool.bytes;
+  const int64_t reserved = served == nullptr ? 0 : reserved_by(*served, plan.devices.front());
   if (served != nullptr) {
-    require_room_for_weights(weight_needs(checkpoint, parse_weight_type(engine.weights)), plan, engine);
+    require_room_for_weights(weight_needs(checkpoint, parse_weight_type(engine.weights)), plan, engine,
+                             reserved);
   }
   LoadedModels loaded = open_models(checkpoint, engine, plan);
   const bool has_window = engine.num_left_chunks >= 0;
   if (served != nullptr && engine.max_num_blocks == 0 && !has_window && !served->has_window) {
     engine.max_num_blocks = served->pool.num_blocks;
   }
-  PoolPlan pool = plan_memory(plan, loaded, engine, held);
+  PoolPlan pool = plan_memory(plan, loaded, engine, reserved);
   engine.max_num_blocks = pool.num_blocks;
   Generation generation;
   generation.owners = plan_owners(plan, loaded, config, engine, identity, metrics);
@@ -302,6 +311,9 @@ Generation make_generation(const Checkpoint& checkpoint, std::string files, std:
                       .unused_weights = loaded.first().unused_weights(),
                       .has_window = has_window,
                       .pool = std::move(pool)};
+  // When the streams of a model before have ended, the engines of this one have the place of its.
+  const int64_t others = served == nullptr ? resident_memory() : served->touched_bytes - served->pool.bytes;
+  generation.model.touched_bytes = others + generation.model.pool.bytes;
   return generation;
 }
 

@@ -62,12 +62,12 @@ struct LoadedModels {
 
 /// The memory of each owner's K/V pool; `config.max_num_blocks` becomes its num_blocks. Free memory, the
 /// GPU's where it computes, or the budget of the configuration, which on a GPU is what may be added to the
-/// model and to `held` bytes of pools already there, less what this program holds and what an engine takes
-/// besides its pool, which is measured on one with the smallest pool there can be: ask for it while nothing
-/// else is loaded. Of several GPUs, each of which must hold its pool, the one with the least room decides: a
-/// stream may move to any of them.
+/// model; less what this program holds, `reserved` bytes that other engines of it have and have not touched
+/// yet (on a GPU: have), and what an engine takes besides its pool, which is measured on one with the
+/// smallest pool there can be: ask for it while nothing else is loaded. Of several GPUs, each of which must
+/// hold its pool, the one with the least room decides: a stream may move to any of them.
 [[nodiscard]] PoolPlan plan_memory(const DevicePlan& plan, const LoadedModels& loaded,
-                                   const EngineConfig& config, int64_t held = 0);
+                                   const EngineConfig& config, int64_t reserved = 0);
 
 /// A model that is served, or is going to be.
 struct ServedModel {
@@ -78,6 +78,7 @@ struct ServedModel {
   std::vector<std::string> unused_weights;
   bool has_window = false;  ///< EngineConfig::num_left_chunks
   PoolPlan pool;
+  int64_t touched_bytes = 0;  ///< of the whole program, when its engines have been used in full
 };
 
 /// The owners of one model, which hold it. Not started yet.

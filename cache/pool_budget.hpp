@@ -13,7 +13,7 @@ struct MemoryBudget {
       "free memory";        ///< what `available` is, in messages: "free memory" or the option that says it
   int64_t available = 0;    ///< on a GPU its free memory
   double utilization = 1;   ///< the share of it to take
-  int64_t resident = 0;     ///< of that share, what the program already holds and `available` still counts
+  int64_t resident = 0;     ///< of that share, what the program holds, or will, and `available` still counts
   int64_t activations = 0;  ///< of an owner's part, what it needs besides its pool, as measured
   int owners = 1;           ///< who divide it evenly
 

@@ -211,8 +211,8 @@ TEST(RenderToml, SaysEachOptionOnceWithItsNames) {
   EXPECT_THAT(text, ::testing::StartsWith("[server]\n# "));
   EXPECT_THAT(text, ::testing::HasSubstr("\n\n[engine]\n# "));
   EXPECT_THAT(
-      text, ::testing::HasSubstr("--max-streams; TUTTI_ENGINE_MAX_STREAMS: a whole number from 1 to 100000.\n"
-                                 "max_streams = 64\n"));
+      text, ::testing::HasSubstr("--max-streams; TUTTI_ENGINE_MAX_STREAMS: a whole number from 1 to 100000. "
+                                 "Reloaded with the model.\nmax_streams = 64\n"));
 }
 
 }  // namespace
