@@ -74,6 +74,52 @@ TEST_F(OwnersTest, OneThatRetiresWithoutStreamsEndsAtOnce) {
   EXPECT_THAT(metrics->text(), HasSubstr("tutti_owners{state=\"alive\"} 1"));
 }
 
+TEST_F(OwnersTest, OneThatHangsWhenItRetiresEndsOnlyWhenItAnswers) {
+  start();
+  join({.max_streams = 2});
+  join({.max_streams = 2});
+  logs[0]->hung = true;
+  for (int second = 0; second < 8; ++second) system.advance(seconds(1));
+  retire(0);
+  EXPECT_TRUE(status->has_hung_owner()) << "its thread cannot be ended";
+  logs[0]->hung = false;
+  caf::anon_send(owners[0], tick_atom_v);
+  system.run();
+  EXPECT_FALSE(status->has_hung_owner());
+  EXPECT_THAT(metrics->text(), HasSubstr("tutti_owners{state=\"alive\"} 1"));
+}
+
+TEST_F(OwnersTest, ThoseOfAnotherModelTakeOverFromAllOfThisProcess) {
+  start();
+  join({.max_streams = 2, .model_identity = "old"});
+  join({.max_streams = 1, .model_identity = "old"});
+  join({.max_streams = 1, .model_identity = "old", .is_remote = true});
+  Session before = open();  // with the first, that has most places
+  swap({.max_streams = 4, .model_identity = "new"});
+  EXPECT_TRUE(status->ready());
+  EXPECT_THAT(metrics->text(), HasSubstr("tutti_stream_places 5")) << "of the new and the remote one";
+  EXPECT_THAT(metrics->text(), HasSubstr("tutti_owners{state=\"retiring\"} 1")) << "the second had no stream";
+  for (int i = 0; i < 4; ++i) EXPECT_TRUE(is_ready(open()));
+  EXPECT_GE(logs[3]->admitted, 3);
+  EXPECT_EQ(logs[0]->admitted, 1);
+  EXPECT_FALSE(before.sink->closed());
+  before.port->on_closed();
+  system.run();
+  EXPECT_THAT(metrics->text(), HasSubstr("tutti_owners{state=\"retiring\"} 0"));
+  EXPECT_THAT(metrics->text(), HasSubstr("tutti_owners{state=\"alive\"} 2"));
+}
+
+TEST_F(OwnersTest, ThoseOfAnotherModelServeThoseWhoWait) {
+  rules.max_wait = seconds(3);
+  start();
+  join({.max_streams = 1});
+  const Session first = open();
+  const Session second = open();
+  EXPECT_FALSE(is_ready(second));
+  swap({.max_streams = 1});
+  EXPECT_TRUE(is_ready(second));
+}
+
 TEST_F(OwnersTest, AStreamMovesToAnOwnerOfItsModelOnly) {
   start();
   join({.max_streams = 1, .model_identity = "old"});
