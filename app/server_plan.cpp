@@ -157,18 +157,21 @@ LoadedModel open_model(Checkpoint checkpoint, const EngineConfig& config, const 
       .device = std::string(ops->description())};
 }
 
-LoadedModels open_models(const Checkpoint& checkpoint, const EngineConfig& config, const DevicePlan& plan) {
+LoadedModels open_models(Checkpoint checkpoint, const EngineConfig& config, const DevicePlan& plan) {
   LoadedModels loaded;
-  for (const Device& device : plan.devices) {
-    if (device.kind == Device::Kind::cpu && !loaded.models.empty()) {
-      loaded.models.push_back(loaded.models.front());
-      continue;
+  const auto add = [&](LoadedModel one) {
+    loaded.models.push_back(std::move(one.model));
+    loaded.device += (loaded.device.empty() ? "" : ", ") + one.device;
+  };
+  // Tensors are shared by copies of a checkpoint, and given up with the last.
+  if (plan.devices.front().kind == Device::Kind::cuda) {
+    for (size_t i = 0; i + 1 < plan.devices.size(); ++i) {
+      add(open_model(checkpoint, config, plan.devices[i], i == 0 ? nullptr : &loaded.first()));
     }
-    auto [model, text] =
-        open_model(checkpoint, config, device, loaded.models.empty() ? nullptr : &loaded.first());
-    loaded.models.push_back(std::move(model));
-    loaded.device += (loaded.device.empty() ? "" : ", ") + text;
   }
+  const ConformerCtc* const twin = loaded.models.empty() ? nullptr : &loaded.first();
+  add(open_model(std::move(checkpoint), config, plan.devices.back(), twin));
+  loaded.models.resize(plan.devices.size(), loaded.models.back());
   return loaded;
 }
 
@@ -286,7 +289,7 @@ std::vector<OwnerSetup> plan_owners(const DevicePlan& plan, const LoadedModels& 
   return owners;
 }
 
-Generation make_generation(const Checkpoint& checkpoint, std::string files, std::string identity,
+Generation make_generation(Checkpoint checkpoint, std::string files, std::string identity,
                            const ServerConfig& config, const DevicePlan& plan,
                            const std::shared_ptr<Metrics>& metrics, const ServedModel* served) {
   EngineConfig engine = config.engine;
@@ -295,7 +298,7 @@ Generation make_generation(const Checkpoint& checkpoint, std::string files, std:
     require_room_for_weights(weight_needs(checkpoint, parse_weight_type(engine.weights)), plan, engine,
                              reserved);
   }
-  LoadedModels loaded = open_models(checkpoint, engine, plan);
+  LoadedModels loaded = open_models(std::move(checkpoint), engine, plan);
   const bool has_window = engine.num_left_chunks >= 0;
   if (served != nullptr && engine.max_num_blocks == 0 && !has_window && !served->has_window) {
     engine.max_num_blocks = served->pool.num_blocks;
@@ -323,9 +326,10 @@ Generation load_generation(const ServerConfig& config, const DevicePlan& plan,
                            const std::shared_ptr<Metrics>& metrics) {
   const std::filesystem::path directory = model_directory(config.model);
   std::string files = stamp_files(directory);
-  const Checkpoint checkpoint = load_model(directory);
+  Checkpoint checkpoint = load_model(directory);
   std::string identity = identify(checkpoint, config.engine);
-  return make_generation(checkpoint, std::move(files), std::move(identity), config, plan, metrics, nullptr);
+  return make_generation(std::move(checkpoint), std::move(files), std::move(identity), config, plan, metrics,
+                         nullptr);
 }
 
 std::optional<Generation> load_if_changed(const ServerConfig& config, const DevicePlan& plan,
@@ -334,13 +338,14 @@ std::optional<Generation> load_if_changed(const ServerConfig& config, const Devi
   const std::filesystem::path directory = model_directory(config.model);
   std::string files = stamp_files(directory);
   if (!is_changed && files == served.files) return std::nullopt;
-  const Checkpoint checkpoint = load_model(directory);
+  Checkpoint checkpoint = load_model(directory);
   std::string identity = identify(checkpoint, config.engine);
   if (!is_changed && identity == served.identity) {
     served.files = std::move(files);
     return std::nullopt;
   }
-  return make_generation(checkpoint, std::move(files), std::move(identity), config, plan, metrics, &served);
+  return make_generation(std::move(checkpoint), std::move(files), std::move(identity), config, plan, metrics,
+                         &served);
 }
 
 ServiceOptions plan_service(const ServerConfig& config, const ThreadPlan& threads) {

@@ -57,7 +57,7 @@ struct LoadedModels {
 
   [[nodiscard]] const ConformerCtc& first() const { return *models.front(); }
 };
-[[nodiscard]] LoadedModels open_models(const Checkpoint& checkpoint, const EngineConfig& config,
+[[nodiscard]] LoadedModels open_models(Checkpoint checkpoint, const EngineConfig& config,
                                        const DevicePlan& plan);
 
 /// The memory of each owner's K/V pool; `config.max_num_blocks` becomes its num_blocks. Free memory, the
