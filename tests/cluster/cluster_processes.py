@@ -171,10 +171,11 @@ class NamespaceHost(Host):
         here, self.ip = (f"{network}.{self.number % 64 * 4 + end}" for end in (1, 2))
         self.address = f"{self.ip}:7000"
         run("ip", "netns", "add", self.namespace)
-        run("ip", "link", "add", f"tt{self.number}", "type", "veth", "peer", "link", "netns", self.namespace)
+        run("ip", "link", "add", f"tt{self.number}", "type", "veth", "peer", "name", "uplink",
+            "netns", self.namespace)
         run("ip", "address", "add", f"{here}/30", "dev", f"tt{self.number}")
         run("ip", "link", "set", f"tt{self.number}", "up")
-        run("ip", "-n", self.namespace, "address", "add", f"{self.ip}/30", "dev", "link")
+        run("ip", "-n", self.namespace, "address", "add", f"{self.ip}/30", "dev", "uplink")
         run("ip", "-n", self.namespace, "link", "set", "lo", "up")
         self.plug_in()
         super().__init__(authority, name, places)
@@ -184,10 +185,10 @@ class NamespaceHost(Host):
 
     def unplug(self):
         """Nothing arrives any more, in neither direction, and nobody is told."""
-        run("ip", "-n", self.namespace, "link", "set", "link", "down")
+        run("ip", "-n", self.namespace, "link", "set", "uplink", "down")
 
     def plug_in(self):
-        run("ip", "-n", self.namespace, "link", "set", "link", "up")
+        run("ip", "-n", self.namespace, "link", "set", "uplink", "up")
 
     def stop(self):
         super().stop()
