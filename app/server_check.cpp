@@ -56,7 +56,7 @@ bool check_server(const ServerConfig& config) {
   });
   if (loaded.models.empty()) return false;
   good &= passes("engine", [&] {
-    const PoolPlan pool = plan_memory(devices, loaded, config.engine);
+    const PoolPlan pool = plan_memory(devices, loaded, config.engine, kept_audio(config));
     EngineConfig engine_config = config.engine;
     engine_config.max_num_blocks = pool.num_blocks;
     const Engine engine(loaded.models.front(), open_device(devices.devices.front()), engine_config);

@@ -16,6 +16,7 @@
 #include "engine/engine.hpp"
 #include "engine/model_runner.hpp"
 #include "engine/recognizer_identity.hpp"
+#include "engine/snapshot_size.hpp"
 #include "gpu/ops.hpp"
 #include "model/model_identity.hpp"
 #include "model/model_loader.hpp"
@@ -201,10 +202,28 @@ MemoryBudget memory_budget(const Device& device, const DevicePlan& plan, const E
   return budget;
 }
 
+/// What a stream keeps to go on from with another owner: its last snapshot, and the audio since.
+SnapshotSize movable_size(const CacheConfig& cache, const ConformerCtc& model, const EngineConfig& config,
+                          std::chrono::milliseconds audio) {
+  if (audio == audio.zero()) return {};
+  SnapshotSize size = snapshot_size(cache, model, config);
+  // Of a window one block is being left, or not begun.
+  if (cache.evicts()) size.block = size.block * *cache.max_logical_blocks() / cache.min_blocks_per_stream();
+  size.stream += audio.count() * model.spec().fbank.sample_rate / 1000 * static_cast<int64_t>(sizeof(float));
+  return size;
+}
+
 PoolPlan plan_memory_of(const Device& device, MemoryBudget budget,
-                        const std::shared_ptr<const ConformerCtc>& model, const EngineConfig& config) {
+                        const std::shared_ptr<const ConformerCtc>& model, const EngineConfig& config,
+                        std::chrono::milliseconds audio) {
   const CacheConfig cache = with_model_geometry(cache_limits(config), *model);
   CacheConfig smallest = cache.validated();
+  const SnapshotSize movable = movable_size(smallest, *model, config, audio);
+  // They are this machine's, wherever the pool is.
+  if (device.kind == Device::Kind::cpu) {
+    budget.block_copy = movable.block;
+    budget.stream_copy = movable.stream;
+  }
   smallest.max_num_blocks = static_cast<int>(smallest.max_streams * smallest.min_blocks_per_stream());
   const int64_t block_bytes = bytes_per_kv_block(smallest, ModelRunner::kv_dtype);
   EngineConfig probe = config;
@@ -213,18 +232,27 @@ PoolPlan plan_memory_of(const Device& device, MemoryBudget budget,
   const Engine engine(model, open_device(device), probe);
   budget.activations =
       std::max<int64_t>(0, memory_in_use(device) - before - smallest.max_num_blocks * block_bytes);
-  return plan_pool(cache, block_bytes, budget);
+  PoolPlan pool = plan_pool(cache, block_bytes, budget);
+  if (device.kind != Device::Kind::cpu && audio > audio.zero()) {
+    const int64_t bytes = pool.num_blocks * movable.block + smallest.max_streams * movable.stream;
+    pool.arithmetic += fmt::format("; {} MiB of this machine's memory to move streams with", bytes >> 20);
+  }
+  return pool;
 }
 
 }  // namespace
 
+std::chrono::milliseconds kept_audio(const ServerConfig& config) {
+  return std::chrono::milliseconds(config.snapshot_ms == 0 ? 0 : config.snapshot_ms + config.credit_ms);
+}
+
 PoolPlan plan_memory(const DevicePlan& plan, const LoadedModels& loaded, const EngineConfig& config,
-                     int64_t reserved) {
+                     std::chrono::milliseconds audio, int64_t reserved) {
   std::optional<PoolPlan> least;
   for (size_t i = 0; i < plan.devices.size(); ++i) {
     const Device& device = plan.devices[i];
-    PoolPlan pool =
-        plan_memory_of(device, memory_budget(device, plan, config, reserved), loaded.models[i], config);
+    PoolPlan pool = plan_memory_of(device, memory_budget(device, plan, config, reserved), loaded.models[i],
+                                   config, audio);
     if (!least || pool.num_blocks < least->num_blocks) least = std::move(pool);
     if (device.kind == Device::Kind::cpu) break;  // the other cores are like it
   }
@@ -303,7 +331,7 @@ Generation make_generation(Checkpoint checkpoint, std::string files, std::string
   if (served != nullptr && engine.max_num_blocks == 0 && !has_window && !served->has_window) {
     engine.max_num_blocks = served->pool.num_blocks;
   }
-  PoolPlan pool = plan_memory(plan, loaded, engine, reserved);
+  PoolPlan pool = plan_memory(plan, loaded, engine, kept_audio(config), reserved);
   engine.max_num_blocks = pool.num_blocks;
   Generation generation;
   generation.owners = plan_owners(plan, loaded, config, engine, identity, metrics);

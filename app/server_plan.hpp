@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -60,14 +61,18 @@ struct LoadedModels {
 [[nodiscard]] LoadedModels open_models(Checkpoint checkpoint, const EngineConfig& config,
                                        const DevicePlan& plan);
 
-/// The memory of each owner's K/V pool; `config.max_num_blocks` becomes its num_blocks. Free memory, the
-/// GPU's where it computes, or the budget of the configuration, which on a GPU is what may be added to the
-/// model; less what this program holds, `reserved` bytes that other engines of it have and have not touched
-/// yet (on a GPU: have), and what an engine takes besides its pool, which is measured on one with the
-/// smallest pool there can be: ask for it while nothing else is loaded. Of several GPUs, each of which must
-/// hold its pool, the one with the least room decides: a stream may move to any of them.
+/// The memory of each owner's K/V pool, and of what its streams keep to move, so much `audio` among it;
+/// `config.max_num_blocks` becomes its num_blocks. Free memory, the GPU's where it computes, or the budget of
+/// the configuration, which on a GPU is what may be added to the model; less what this program holds,
+/// `reserved` bytes that other engines of it have and have not touched yet (on a GPU: have), and what an
+/// engine takes besides its pool, which is measured on one with the smallest pool there can be: ask for it
+/// while nothing else is loaded. Of several GPUs, each of which must hold its pool, the one with the least
+/// room decides: a stream may move to any of them.
 [[nodiscard]] PoolPlan plan_memory(const DevicePlan& plan, const LoadedModels& loaded,
-                                   const EngineConfig& config, int64_t reserved = 0);
+                                   const EngineConfig& config, std::chrono::milliseconds audio,
+                                   int64_t reserved = 0);
+/// How much of its audio a stream keeps so that it can move, at most; 0 = it cannot.
+[[nodiscard]] std::chrono::milliseconds kept_audio(const ServerConfig& config);
 
 /// A model that is served, or is going to be.
 struct ServedModel {

@@ -29,6 +29,16 @@ std::string pool_size(int64_t blocks, int64_t block_bytes) {
                      mib(blocks * block_bytes));
 }
 
+/// What a pool takes, with all that is kept of its streams.
+int64_t bytes_with_copies(const CacheConfig& c, int64_t blocks, int64_t block_bytes, const MemoryBudget& b) {
+  return blocks * (block_bytes + b.block_copy) + c.max_streams * b.stream_copy;
+}
+
+std::string copies(const CacheConfig& c, int64_t blocks, const MemoryBudget& b) {
+  const int64_t bytes = bytes_with_copies(c, blocks, 0, b);
+  return bytes == 0 ? "" : fmt::format(", and {} to move streams with", mib(bytes));
+}
+
 /// How many owners there may be for each to have a pool of so many bytes; 0 = not even one.
 int owners_that_fit(const MemoryBudget& budget, int64_t bytes) {
   MemoryBudget fewer = budget;
@@ -45,23 +55,23 @@ std::string counted(int64_t count, std::string_view what) {
 
 [[noreturn]] void refuse(const CacheConfig& c, int64_t blocks, int64_t block_bytes,
                          const MemoryBudget& budget) {
-  const int64_t fit = std::max<int64_t>(0, budget.pool_bytes() / block_bytes);
+  const int64_t bytes = bytes_with_copies(c, blocks, block_bytes, budget);
+  const int64_t fit = std::max<int64_t>(0, budget.pool_bytes() / ((bytes + blocks - 1) / blocks));
   const int64_t streams_need = c.max_streams * c.min_blocks_per_stream();
-  std::string ways =
-      fmt::format("raise {} to {:.0f} MiB", budget.source,
-                  std::ceil(static_cast<double>(budget.available_for(blocks * block_bytes)) / mebibyte));
+  std::string ways = fmt::format("raise {} to {:.0f} MiB", budget.source,
+                                 std::ceil(static_cast<double>(budget.available_for(bytes)) / mebibyte));
   if (fit >= streams_need) {
     ways += fmt::format(" or lower max_num_blocks to {}", fit);
   } else if (const std::string lower = c.ways_to_fit(fit); !lower.empty()) {
     ways += fmt::format(" or lower {}", lower);
   }
-  if (const int fewer = owners_that_fit(budget, blocks * block_bytes); fewer > 0) {
+  if (const int fewer = owners_that_fit(budget, bytes); fewer > 0) {
     ways += fmt::format(" or lower owners to {}", fewer);
   }
-  throw SetupError(fmt::format("the K/V pool does not fit: {} times {} need {}{}; {}; {}",
+  throw SetupError(fmt::format("the K/V pool does not fit: {} times {} need {}{}{}; {}; {}",
                                counted(c.max_streams, "stream"), counted(blocks / c.max_streams, "block"),
-                               pool_size(blocks, block_bytes), each(budget.owners), arithmetic(budget),
-                               ways));
+                               pool_size(blocks, block_bytes), copies(c, blocks, budget), each(budget.owners),
+                               arithmetic(budget), ways));
 }
 
 }  // namespace
@@ -91,26 +101,27 @@ void require_room(const WeightNeeds& weights, const MemoryBudget& budget) {
 
 PoolPlan plan_pool(const CacheConfig& config, int64_t block_bytes, const MemoryBudget& budget) {
   const CacheConfig c = config.validated();
-  const int64_t fit = budget.pool_bytes() / block_bytes;
   int64_t blocks = c.max_num_blocks;
   if (config.max_num_blocks == 0 && !c.evicts()) {
-    const int64_t a_stream =
-        std::clamp<int64_t>(fit / c.max_streams, c.min_blocks_per_stream(), c.max_blocks_per_seq);
+    const int64_t share = budget.pool_bytes() / c.max_streams - budget.stream_copy;
+    const int64_t a_stream = std::clamp<int64_t>(share / (block_bytes + budget.block_copy),
+                                                 c.min_blocks_per_stream(), c.max_blocks_per_seq);
     blocks = a_stream * c.max_streams;
   }
-  if (fit < blocks) refuse(c, blocks, block_bytes, budget);
+  if (budget.pool_bytes() < bytes_with_copies(c, blocks, block_bytes, budget))
+    refuse(c, blocks, block_bytes, budget);
   CacheConfig planned = c;
   planned.max_num_blocks = static_cast<int>(blocks);
   const std::string limit =
       c.evicts()
           ? ""
           : fmt::format(" (at most {} frames)", int64_t{planned.blocks_per_stream()} * c.block_size_frames);
-  return {
-      .num_blocks = planned.max_num_blocks,
-      .bytes = (blocks * block_bytes + budget.activations) * budget.owners,
-      .arithmetic = fmt::format("{}{}: {} x {}{}; {}", pool_size(blocks, block_bytes), each(budget.owners),
-                                counted(c.max_streams, "stream"),
-                                counted(planned.blocks_per_stream(), "block"), limit, arithmetic(budget))};
+  return {.num_blocks = planned.max_num_blocks,
+          .bytes = (blocks * block_bytes + budget.activations) * budget.owners,
+          .arithmetic =
+              fmt::format("{}{}{}: {} x {}{}; {}", pool_size(blocks, block_bytes), copies(c, blocks, budget),
+                          each(budget.owners), counted(c.max_streams, "stream"),
+                          counted(planned.blocks_per_stream(), "block"), limit, arithmetic(budget))};
 }
 
 }  // namespace tutti

@@ -111,6 +111,23 @@ TEST(PoolPlan, SaysHowItCameAbout) {
   EXPECT_THAT(line, HasSubstr("32 streams x 64 blocks (at most 1024 frames)"));
 }
 
+TEST(PoolPlan, HasRoomForWhatIsKeptOfEachStream) {
+  MemoryBudget budget = machine(36 * mib + 192 * mib + 32 * mib);
+  budget.block_copy = mib;
+  budget.stream_copy = mib;
+  const CacheConfig config{.num_left_chunks = 4, .max_streams = 32};
+  const PoolPlan plan = plan_pool(config, block_bytes, budget);
+  EXPECT_EQ(plan.num_blocks, 192);
+  EXPECT_THAT(plan.arithmetic,
+              HasSubstr("192 blocks of 192.0 KiB, 36.0 MiB, and 224.0 MiB to move streams with:"));
+  budget.available -= 1;
+  expect_throws<SetupError>([&] { (void)plan_pool(config, block_bytes, budget); },
+                            "36.0 MiB, and 224.0 MiB to move streams with;", "raise free memory to 260 MiB",
+                            "lower max_streams to 31");
+  budget.available = 32 * (10 * (block_bytes + mib) + mib) + 31 * mib;
+  EXPECT_EQ(plan_pool(unlimited(), block_bytes, budget).num_blocks, 320);
+}
+
 TEST(PoolPlan, RefusesABudgetThatCannotHoldTheHistoriesAndSaysWhatToRaiseOrLower) {
   const CacheConfig config{.num_left_chunks = 4, .max_streams = 32};
   const MemoryBudget budget = machine(100 * block_bytes);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <random>
 
+#include "engine/model_runner.hpp"
+#include "engine/snapshot_size.hpp"
 #include "engine_fixture.hpp"
 #include "tests/config/patience.hpp"
 
@@ -217,6 +219,35 @@ TEST(Snapshot, IsRefusedByAnEngineItDoesNotFit) {
 
   engine->release(source);
   EXPECT_FALSE(engine->snapshot(source));
+}
+
+int64_t bytes_of(const StreamSnapshot::Past& past) {
+  return static_cast<int64_t>(past.decoder.size() + past.partial.size() * sizeof(CtcToken) +
+                              sizeof(float) * (past.keys_values.size() + past.convolution.size() +
+                                               past.features.size() + past.rescorable_frames.size()));
+}
+
+TEST(SnapshotSize, IsThatOfAStreamWithAllTheHistoryThatItMayHave) {
+  for (const char* decoder : {"greedy", "prefix", "rescore"}) {
+    SCOPED_TRACE(decoder);
+    const EngineConfig config = config_of(decoder);
+    const auto engine = make_engine(config);
+    const StreamKey key = engine->admit({}).value();
+    int64_t largest = 0;
+    must(engine->feed(key, clip("libri-02.flac"), {}));
+    while (engine->has_work()) {
+      (void)engine->tick();
+      largest = std::max(largest, bytes_of(*engine->snapshot(key)->past));
+    }
+    const CacheConfig cache = with_model_geometry(cache_limits(config), engine->model()).validated();
+    const SnapshotSize size = snapshot_size(cache, engine->model(), config);
+    const int64_t planned = *cache.max_logical_blocks() * size.block + size.stream;
+    EXPECT_LE(largest, planned);
+    // A segment that is rescored could have been longer.
+    if (config.decoder != "rescore") {
+      EXPECT_GT(largest, planned * 2 / 3);
+    }
+  }
 }
 
 }  // namespace
