@@ -8,6 +8,8 @@
 #include <utility>
 #include <variant>
 
+#include "config/log_line.hpp"
+
 namespace tutti {
 
 struct Conversation::Cost {
@@ -35,6 +37,7 @@ Conversation::~Conversation() {
   if (setup_.feed) setup_.feed->end();
   setup_.metrics->session_closed(setup_.dialect_name, failed_);
   setup_.metrics->session_ended(setup_.dialect_name, end_reason_);
+  spdlog::info("{}dialect={} reason={} closed", about(setup_.session), setup_.dialect_name, end_reason_);
 }
 
 namespace {
@@ -77,8 +80,8 @@ void Conversation::on_admission(int tag, const Admission& admission) {
   if (admission) {
     const std::string_view client = setup_.sink->client();
     const std::string_view address = setup_.sink->address();
-    spdlog::info("{}: {} track {} opened{}{}{}{}", setup_.session, setup_.dialect_name,
-                 (*track)->stream.track(), client.empty() ? "" : " with the key of ", client,
+    spdlog::info("{}dialect={} opened{}{}{}{}", about(setup_.session, (*track)->stream.track()),
+                 setup_.dialect_name, client.empty() ? "" : " with the key of ", client,
                  address.empty() ? "" : " from ", address);
     (*track)->stream.open(std::move(**admission));
   } else {
@@ -148,7 +151,7 @@ void Conversation::fault(const Error& error) {
   is_at_limit_ = is_limit(error.code);
   if (closing_ || (!is_heard_elsewhere && !is_at_limit_)) return end_with(error);
   failed_ = true;
-  spdlog::info("{}: ends, {}: {}", setup_.session, error.code, error.message);
+  spdlog::info("{}code={} ends: {}", about(setup_.session), error.code, error.message);
   setup_.metrics->error(setup_.dialect_name, error.code);
   if (is_heard_elsewhere) {
     converse(nullptr, [&](proto::Actions& actions) { setup_.dialect->on_fault(error, actions); });
@@ -169,7 +172,7 @@ void Conversation::finish_tracks(proto::Close close) {
 void Conversation::end_with(const Error& error) {
   if (ended_) return;
   failed_ = true;
-  spdlog::info("{}: ended, {}: {}", setup_.session, error.code, error.message);
+  spdlog::info("{}code={} ended: {}", about(setup_.session), error.code, error.message);
   setup_.metrics->error(setup_.dialect_name, error.code);
   converse(nullptr, [&](proto::Actions& actions) {
     setup_.dialect->on_fault(error, actions);
@@ -276,7 +279,7 @@ void Conversation::perform(const proto::Ignored& /*action*/, const std::shared_p
 }
 
 void Conversation::perform(const proto::Announce& action, const std::shared_ptr<Cost>& /*cost*/) {
-  spdlog::info("{}: is {}", setup_.session, action.name);
+  spdlog::info("{}is {}", about(setup_.session), action.name);
   if (setup_.feed) setup_.feed->announce(action.name);
 }
 

@@ -1,7 +1,6 @@
 #include "actors/gpu_owner.hpp"
 
 #include <malloc.h>
-#include <spdlog/spdlog.h>
 
 #include <exception>
 #include <utility>
@@ -106,11 +105,10 @@ void release(Self self, StreamKey key) {
   seat->stream = nullptr;
 }
 
-/// A call the engine refuses breaks an agreement of ours with the stream, which alone pays for it.
+/// A call the engine refuses breaks an agreement of ours with the stream, which alone pays for it, and logs
+/// it.
 void end_if_refused(Self self, StreamKey key, const Result<void>& result) {
   if (result) return arm(self);
-  spdlog::error("stream {}.{}: {}: {}", key.slot, key.generation, result.error().code,
-                result.error().message);
   if (const GpuOwnerState::Seat* const seat = find_seat(self->state, key)) {
     Update update;
     update.kind = Update::Kind::error;

@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "config/log_line.hpp"
+
 namespace tutti {
 
 RecognitionStream::RecognitionStream(TrackSetup setup, TrackListener& listener)
@@ -29,7 +31,7 @@ StreamOptions RecognitionStream::options() const {
 void RecognitionStream::open(StreamContext context) {
   if (std::exchange(moving_, false)) {
     setup_.metrics->stream_moved();
-    spdlog::info("{}: track {} goes on with another owner", setup_.session, setup_.track);
+    spdlog::info("{}goes on with another owner", about(setup_.session, setup_.track));
     acknowledge(context_->move_to(std::move(context)));
     return pump();
   }
@@ -223,7 +225,9 @@ void RecognitionStream::report_heard() {
 
 void RecognitionStream::fail(Error error) {
   if (closed_) return;
-  spdlog::info("{}: track {} ended, {}: {}", setup_.session, setup_.track, error.code, error.message);
+  const bool is_ours = proto::close_reason(error.code) == proto::CloseReason::internal;
+  spdlog::log(is_ours ? spdlog::level::err : spdlog::level::info, "{}code={} ended: {}",
+              about(setup_.session, setup_.track), error.code, error.message);
   setup_.metrics->error(setup_.dialect_name, error.code);
   close();
   listener_.on_event(setup_.track, proto::ErrorEvent{.error = std::move(error), .fatal = true});

@@ -4,6 +4,7 @@
 
 #include "actors/log_exceptions.hpp"
 #include "actors/server_status.hpp"
+#include "config/log_line.hpp"
 
 namespace tutti {
 namespace {
@@ -39,7 +40,7 @@ void check_idle(Self self) {
 }  // namespace
 
 StreamActor::behavior_type stream_actor(Self self, const StreamSetup& setup, const GatewayActor& gateway) {
-  log_exceptions(self, "stream " + setup.session);
+  log_exceptions(self, about(setup.session) + "its actor");
   self->state.conversation.emplace(
       setup,
       Conversation::Places{

@@ -85,7 +85,7 @@ std::unique_ptr<UploadPlace> UploadBridge::take_place() {
     return nullptr;
   }
   return std::make_unique<PlaceBridge>(spawn_, gateway_,
-                                       UploadSetup{.name = fmt::format("upload {}", ++uploads_),
+                                       UploadSetup{.name = fmt::format("upload-{}", ++uploads_),
                                                    .request = nullptr,
                                                    .sink = nullptr,
                                                    .slot = std::move(slot),

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "actors/audio_intake.hpp"
+#include "config/log_line.hpp"
 
 namespace tutti {
 namespace {
@@ -189,13 +190,13 @@ void UploadJob::reply() {
     begin(200, proto::content_type(request_.format), body.size());
     write(std::move(body));
   }
-  spdlog::info("{}: transcribed {:.1f} s", setup_.name, transcription_.duration);
+  spdlog::info("{}transcribed {:.1f} s", about(setup_.name), transcription_.duration);
   end("done");
 }
 
 void UploadJob::fail(const proto::ApiError& error) {
   if (ended_) return;
-  spdlog::info("{}: ended, {}: {}", setup_.name, error.code, error.message);
+  spdlog::info("{}code={} ended: {}", about(setup_.name), error.code, error.message);
   if (begun_) {
     write(proto::write_error_event(error));
   } else {

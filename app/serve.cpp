@@ -31,10 +31,10 @@
 namespace tutti {
 namespace {
 
-void start_log(const std::string& level) {
+void start_log(const ServerConfig& config) {
   auto log = spdlog::stderr_color_mt("tutti");
-  log->set_formatter(log_formatter());
-  log->set_level(spdlog::level::from_str(level));
+  log->set_formatter(log_formatter(config.log_format));
+  log->set_level(spdlog::level::from_str(config.log_level));
   spdlog::set_default_logger(std::move(log));
 }
 
@@ -59,7 +59,7 @@ Generation first_generation(const ServerConfig& config, const DevicePlan& plan,
 void serve(const std::function<ServerConfig()>& read_config) {
   const ServerConfig config = read_config();
   block_signals({SIGTERM, SIGINT, SIGHUP});
-  start_log(config.log_level);
+  start_log(config);
   cpu::use_level(config.engine.cpu_level);
   const DevicePlan plan = plan_devices(config.engine);
   // Before the model, which takes longer: most mistakes are here.

@@ -85,6 +85,7 @@ bool is_something(std::string_view text) { return !text.empty(); }
 bool is_anything(std::string_view /*text*/) { return true; }
 
 constexpr std::array<std::string_view, 5> log_levels{"trace", "debug", "info", "warn", "error"};
+constexpr std::array<std::string_view, 2> log_formats{"text", "json"};
 constexpr std::array<std::string_view, 2> callback_sessions{"unread", "all"};
 constexpr std::array<std::string_view, 6> cpu_levels{"auto",   "portable",    "avx2",
                                                      "avx512", "avx512_vnni", "neon"};
@@ -179,6 +180,8 @@ constexpr ConfigOption table[] = {
      number<&ServerConfig::snapshot_ms>(0, 60000), Applies::with_model},
     {"server.log_level", "The least severe message that is logged.",
      ChoiceField{member<&ServerConfig::log_level>, log_levels}, Applies::at_once},
+    {"server.log_format", "Lines for people, or objects for programs.",
+     ChoiceField{member<&ServerConfig::log_format>, log_formats}},
 
     {"admin.bind",
      "Address and port for who runs the server: /metrics, /monitor, /admin/drain and /admin/reload. Empty is "

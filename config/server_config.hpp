@@ -53,7 +53,8 @@ struct ServerConfig {
   int callback_timeout_s = 10;                         ///< of one attempt
   int callback_attempts = 6;
   int callback_max_queued = 1000;
-  std::string log_level = "info";  ///< trace, debug, info, warn, error
+  std::string log_level = "info";   ///< trace, debug, info, warn, error
+  std::string log_format = "text";  ///< or json
 };
 
 }  // namespace tutti

@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "config/log_line.hpp"
 #include "net/hub.hpp"
 #include "net/session_id.hpp"
 #include "proto/audiosocket.hpp"
@@ -54,7 +55,8 @@ class AudioSocketSession final : public Connection, public std::enable_shared_fr
     read();
   }
   void close(CloseReason code, const std::string& reason) {
-    if (code != CloseReason::normal && !closed_) spdlog::warn("{}: AudioSocket closed: {}", name_, reason);
+    if (code != CloseReason::normal && !closed_)
+      spdlog::warn("{}AudioSocket closed: {}", about(name_), reason);
     finish();
   }
 
@@ -180,7 +182,7 @@ void AudioSocketSession::on_silence() {
 void AudioSocketSession::end_at_limit() {
   if (closed_) return;
   ++hub_.stats.ended_sessions;
-  spdlog::info("{}: AudioSocket closed: it was open for as long as a session may be", name_);
+  spdlog::info("{}AudioSocket closed: it was open for as long as a session may be", about(name_));
   finish();
 }
 

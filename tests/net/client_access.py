@@ -132,6 +132,26 @@ class TokenTest(AsyncTest):
         self.assertNotIn(self.key, log)
 
 
+class JsonLogTest(AsyncTest):
+    async def test_every_line_of_a_log_in_json_is_an_object(self):
+        server = Server("--owners", "1", "--max-streams", "1", "--log-format", "json")
+        async with server.connect() as ws:
+            session = (await next_event(ws, "ready"))["session"]
+        server.terminate()
+        server.process.wait(timeout=60)
+        lines = [json.loads(line) for line in server.read_log().splitlines()]
+        server.expect_exit()
+        for line in lines:
+            self.assertRegex(line["time"], r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$")
+            self.assertIn(line["level"], ("info", "warning"), line)
+            self.assertTrue(line["message"])
+        about = [line for line in lines if line.get("session") == session]
+        self.assertEqual([line["dialect"] for line in about], ["native", "native"])
+        self.assertEqual(about[0]["track"], "0")
+        self.assertEqual(about[0]["message"], "opened from 127.0.0.1")
+        self.assertEqual((about[1]["reason"], about[1]["message"]), ("client_left", "closed"))
+
+
 class AdminTest(AsyncTest):
     @classmethod
     def setUpClass(cls):
