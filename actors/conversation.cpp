@@ -183,8 +183,8 @@ void Conversation::end_with(const Error& error) {
 std::optional<Clock::time_point> Conversation::check_idle(Clock::time_point now) {
   const auto limit = setup_.dialect->idle_limit();
   if (!limit || ended_) return std::nullopt;
-  // Who is not read cannot be heard.
-  if (setup_.inbox->credit_bytes <= 0) last_message_ = now;
+  // Who is not read cannot be heard, and who waits for results has nothing to say.
+  if (setup_.inbox->credit_bytes <= 0 || client_waits_) last_message_ = now;
   if (now - last_message_ >= *limit) {
     last_message_ = now;
     converse(nullptr, [this](proto::Actions& actions) { setup_.dialect->on_idle(actions); });
@@ -320,12 +320,24 @@ size_t Conversation::open_tracks() const {
       tracks_, [](const std::unique_ptr<Track>& each) { return !each->stream.closed(); }));
 }
 
+/// The end of its audio may be long ago when its results come: it has to wait for a place, or for an owner.
+void Conversation::note_wait() {
+  const bool waits =
+      !tracks_.empty() && std::ranges::none_of(tracks_, [](const std::unique_ptr<Track>& each) {
+        return each->stream.takes_audio();
+      });
+  if (std::exchange(client_waits_, waits) == waits || ended_) return;
+  last_message_ = std::max(last_message_, Clock::now());
+  setup_.sink->await_results(waits);
+}
+
 /// Not from within a track's call: it may be the one that goes.
 void Conversation::sweep() {
   std::erase_if(tracks_, [this](const std::unique_ptr<Track>& each) {
     if (each->stream.closed() && !ended_) places_.give_back(each->tag);
     return each->stream.closed();
   });
+  note_wait();
   if (closing_ && tracks_.empty() && !ended_) perform(*closing_, nullptr);
 }
 

@@ -116,6 +116,7 @@ class Conversation final : private TrackListener {
   [[nodiscard]] size_t open_tracks() const;
   void note_message(Clock::time_point arrival);
   void sweep();
+  void note_wait();
 
   StreamSetup setup_;
   Places places_;
@@ -129,6 +130,7 @@ class Conversation final : private TrackListener {
   std::string end_reason_ = "lost";  // until it is known
   bool failed_ = false;
   bool performing_ = false;
+  bool client_waits_ = false;  // it has said all that it wants recognized
   // Both hold costs, which give back to the members above.
   std::vector<std::unique_ptr<Track>> tracks_;  // a closed one until the call is over
   std::deque<Step> steps_;

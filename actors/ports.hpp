@@ -41,6 +41,8 @@ class SessionSink {
   [[nodiscard]] virtual std::string_view address() const { return {}; }
   /// So much audio is being recognized: a client may have only so much.
   virtual void note_audio(double /*seconds*/) {}
+  /// Whether the client has ended its audio and waits for results: it may be silent meanwhile.
+  virtual void await_results(bool /*waits*/) {}
 };
 
 /// A stream, as its session sees it. Destruction without on_closed counts as on_closed.

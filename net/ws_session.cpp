@@ -62,6 +62,7 @@ class WsSession final : public Connection, public std::enable_shared_from_this<W
   // What the sink asks for, on the strand.
   void send(std::string message, bool is_partial);
   void grant(int64_t bytes);
+  void await_results(bool waits);
   void note_audio(double seconds);
   void close(CloseReason code, std::string_view reason);
 
@@ -114,6 +115,7 @@ class WsSession final : public Connection, public std::enable_shared_from_this<W
   bool reading_ = false;
   bool faulted_ = false;  // reported: what the stream says of it comes, and a close
   bool paused_ = false;
+  bool awaits_results_ = false;  // the client, which has nothing to say meanwhile
   TextPace pace_;
   Clock::time_point last_data_;
   Clock::time_point ends_at_ = Clock::time_point::max();  // at the latest
@@ -155,6 +157,9 @@ class Sink final : public SessionSink {
   }
   void grant(int64_t bytes) override {
     post([bytes](WsSession& session) { session.grant(bytes); });
+  }
+  void await_results(bool waits) override {
+    post([waits](WsSession& session) { session.await_results(waits); });
   }
   void close(CloseReason reason, std::string message) override {
     closed_ = true;
@@ -356,6 +361,11 @@ void WsSession::grant(int64_t bytes) {
   read();
 }
 
+void WsSession::await_results(bool waits) {
+  awaits_results_ = waits;
+  last_data_ = Clock::now();
+}
+
 void WsSession::note_audio(double seconds) {
   if (state_ != State::open || faulted_) return;
   upgrade_.visit.note_audio(std::chrono::milliseconds(std::llround(seconds * 1000)),
@@ -432,8 +442,10 @@ void WsSession::write_close() {
   ws_.async_close(close_reason_, [self = shared_from_this()](const error_code&) { self->finish(); });
 }
 
-/// Who only listens is silent by nature.
-bool WsSession::may_idle_out() const { return state_ == State::open && reading_ && !faulted_ && !place_; }
+/// Who only listens is silent by nature, and who has said all waits for its results.
+bool WsSession::may_idle_out() const {
+  return state_ == State::open && reading_ && !faulted_ && !place_ && !awaits_results_;
+}
 
 /// Sleeps until the earliest of what may fall due.
 void WsSession::watch() {

@@ -313,6 +313,17 @@ TEST_F(ConversationTest, DrainsWhenAllTracksAreDone) {
   EXPECT_EQ(session.sink->close_reason, CloseReason::going_away);
 }
 
+TEST_F(ConversationTest, TellsItsSessionWhileItsClientWaitsForResults) {
+  Session session = open_session();
+  say(session, "open 0");
+  EXPECT_EQ(session.sink->waits, 0);
+  say(session, "end 0");
+  EXPECT_EQ(session.sink->waits, 1);
+  send_update(stream(), update_of(Update::Kind::done));
+  system.run();
+  EXPECT_EQ(session.sink->waits, 0) << "it may say what it wants next";
+}
+
 TEST(Conversation, TellsItsDialectOfASilentClient) {
   const auto sink = std::make_shared<RecordingSink>();
   const auto inbox = std::make_shared<Inbox>();
@@ -336,6 +347,32 @@ TEST(Conversation, TellsItsDialectOfASilentClient) {
   inbox->credit_bytes = 0;  // it is not read: it could not be heard
   EXPECT_EQ(conversation.check_idle(start + seconds(60)), start + seconds(70));
   EXPECT_EQ(sink->count("idle"), 1);
+}
+
+TEST(Conversation, DoesNotMindTheSilenceOfAClientThatWaitsForItsResults) {
+  const auto sink = std::make_shared<RecordingSink>();
+  const auto inbox = std::make_shared<Inbox>();
+  Conversation conversation({.session = "s",
+                             .dialect_name = "plain",
+                             .dialect = std::make_shared<PlainDialect>(),
+                             .sink = sink,
+                             .inbox = inbox,
+                             .metrics = std::make_shared<Metrics>()},
+                            {.ask = [](const PlaceRequest&) {}, .give_back = [](int) {}});
+  conversation.open();
+  const auto start = Clock::now();
+  using std::chrono::seconds;
+  // It has no place yet.
+  for (const char* text : {"open 0", "end 0"}) {
+    ++inbox->control_messages;
+    conversation.on_text({text, start});
+  }
+  EXPECT_EQ(conversation.check_idle(start + seconds(60)), start + seconds(70));
+  EXPECT_THAT(sink->messages, IsEmpty());
+  conversation.on_admission(0, tl::unexpected(Error{"full", "no slot is free"}));
+  EXPECT_THAT(std::exchange(sink->messages, {}), ElementsAre("0 full"));
+  EXPECT_EQ(conversation.check_idle(start + seconds(71)), start + seconds(81));
+  EXPECT_THAT(sink->messages, ElementsAre("idle")) << "nothing more comes of itself";
 }
 
 }  // namespace

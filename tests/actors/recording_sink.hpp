@@ -21,6 +21,7 @@ class RecordingSink final : public SessionSink {
     granted += bytes;
     granted.notify_all();
   }
+  void await_results(bool does) override { waits = does ? 1 : 0; }
   void close(CloseReason reason, std::string message) override {
     close_reason = reason;
     close_message = std::move(message);
@@ -38,6 +39,7 @@ class RecordingSink final : public SessionSink {
   std::vector<std::string> messages;
   int partials = 0;
   double audio_seconds = 0;
+  int waits = 0;  // whether the client does
   std::atomic<int64_t> granted{0};
   CloseReason close_reason{};
   std::string close_message;

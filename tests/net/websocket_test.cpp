@@ -180,6 +180,18 @@ TEST(WebSocket, KeepsASessionThatSendsAnything) {
   EXPECT_EQ(test.probe->closed, 0);
 }
 
+TEST(WebSocket, KeepsASessionThatHasEndedItsAudioUntilItHasItsResults) {
+  NetOptions options;
+  options.idle_timeout = milliseconds(1000);
+  options.ping_interval = milliseconds(100);
+  TestSession test(options);
+  test.probe->sink->await_results(true);
+  std::this_thread::sleep_for(milliseconds(1500));
+  EXPECT_EQ(test.server.stats().idle_sessions, 0);
+  test.probe->sink->await_results(false);
+  EXPECT_TRUE(eventually([&] { return test.server.stats().idle_sessions == 1; }));
+}
+
 TEST(WebSocket, KeepsASessionThatWaitsForItsResults) {
   NetOptions options;
   options.idle_timeout = milliseconds(2000);
