@@ -30,11 +30,16 @@ struct Conversation::Cost {
 Conversation::Conversation(StreamSetup setup, Places places)
     : setup_(std::move(setup)), places_(std::move(places)), last_message_(Clock::now()) {
   setup_.metrics->session_opened(setup_.dialect_name);
+  if (setup_.traces) trace_ = setup_.traces->begin(setup_.session, setup_.dialect_name);
 }
 
 Conversation::~Conversation() {
   ended_ = true;
   if (setup_.feed) setup_.feed->end();
+  if (trace_) {
+    trace_->end(Clock::now());
+    setup_.traces->end(trace_);
+  }
   setup_.metrics->session_closed(setup_.dialect_name, failed_);
   setup_.metrics->session_ended(setup_.dialect_name, end_reason_);
   spdlog::info("{}dialect={} reason={} closed", about(setup_.session), setup_.dialect_name, end_reason_);
@@ -236,7 +241,8 @@ void Conversation::perform(const proto::OpenTrack& action, const std::shared_ptr
                    .request = action.request,
                    .metrics = setup_.metrics,
                    .credit_ms = setup_.credit_ms,
-                   .endpoint = setup_.endpoint};
+                   .endpoint = setup_.endpoint,
+                   .trace = trace_.get()};
   TrackListener& listener = *this;
   auto track = std::make_unique<Track>(next_tag_++, action.label, std::move(setup), listener);
   StreamOptions options = track->stream.options();

@@ -14,6 +14,7 @@
 #include "actors/ports.hpp"
 #include "actors/recognition_stream.hpp"
 #include "actors/session_feed.hpp"
+#include "actors/trace_writer.hpp"
 #include "proto/dialect.hpp"
 
 namespace tutti {
@@ -27,6 +28,7 @@ struct StreamSetup {
   std::shared_ptr<Inbox> inbox;
   std::shared_ptr<SessionFeed> feed = nullptr;  ///< null when nobody watches
   std::shared_ptr<Metrics> metrics;
+  std::shared_ptr<TraceWriter> traces = nullptr;  ///< null when sessions are not traced
   int credit_ms = 4000;
   EndpointRules endpoint = EndpointRules::none();  ///< where the client does not say
 };
@@ -130,7 +132,8 @@ class Conversation final : private TrackListener {
   std::string end_reason_ = "lost";  // until it is known
   bool failed_ = false;
   bool performing_ = false;
-  bool client_waits_ = false;  // it has said all that it wants recognized
+  bool client_waits_ = false;            // it has said all that it wants recognized
+  std::shared_ptr<SessionTrace> trace_;  // null = it is not traced
   // Both hold costs, which give back to the members above.
   std::vector<std::unique_ptr<Track>> tracks_;  // a closed one until the call is over
   std::deque<Step> steps_;

@@ -13,6 +13,7 @@
 #include "actors/ports.hpp"
 #include "actors/published.hpp"
 #include "actors/server_status.hpp"
+#include "actors/trace_writer.hpp"
 
 namespace tutti {
 
@@ -42,9 +43,10 @@ GatewayActor::behavior_type gateway_actor(GatewayActor::stateful_pointer<Gateway
 class GatewayBridge final : public GatewayPort {
  public:
   /// `endpoint` holds for streams whose client does not say when segments end. `hub` lives longer, and is
-  /// told of every session.
+  /// told of every session; `traces`, if there are any, keep what happens when.
   GatewayBridge(caf::actor_system& system, GatewayActor gateway, EventHubBridge& hub,
-                std::shared_ptr<Metrics> metrics, int credit_ms, const EndpointRules& endpoint);
+                std::shared_ptr<Metrics> metrics, int credit_ms, const EndpointRules& endpoint,
+                std::shared_ptr<TraceWriter> traces = nullptr);
   std::unique_ptr<StreamPort> open_stream(SessionRequest request, std::shared_ptr<SessionSink> sink) override;
   /// As to the constructor, for sessions from now on. From any thread.
   void use(int credit_ms, const EndpointRules& endpoint) { terms_.set({credit_ms, endpoint}); }
@@ -60,6 +62,7 @@ class GatewayBridge final : public GatewayPort {
   EventHubBridge& hub_;
   std::shared_ptr<Metrics> metrics_;
   Published<Terms> terms_;
+  std::shared_ptr<TraceWriter> traces_;
 };
 
 }  // namespace tutti

@@ -71,12 +71,14 @@ class StreamBridge final : public StreamPort {
 }  // namespace
 
 GatewayBridge::GatewayBridge(caf::actor_system& system, GatewayActor gateway, EventHubBridge& hub,
-                             std::shared_ptr<Metrics> metrics, int credit_ms, const EndpointRules& endpoint)
+                             std::shared_ptr<Metrics> metrics, int credit_ms, const EndpointRules& endpoint,
+                             std::shared_ptr<TraceWriter> traces)
     : system_(system),
       gateway_(std::move(gateway)),
       hub_(hub),
       metrics_(std::move(metrics)),
-      terms_({credit_ms, endpoint}) {}
+      terms_({credit_ms, endpoint}),
+      traces_(std::move(traces)) {}
 
 std::unique_ptr<StreamPort> GatewayBridge::open_stream(SessionRequest request,
                                                        std::shared_ptr<SessionSink> sink) {
@@ -95,6 +97,7 @@ std::unique_ptr<StreamPort> GatewayBridge::open_stream(SessionRequest request,
                     .inbox = inbox,
                     .feed = std::move(feed),
                     .metrics = metrics_,
+                    .traces = traces_,
                     .credit_ms = terms->credit_ms,
                     .endpoint = terms->endpoint};
   StreamActor stream = system_.spawn(stream_actor, std::move(setup), gateway_);

@@ -50,6 +50,8 @@ Started start(Self self, const OwnerSetup& setup) {
   self->state.seats.resize(static_cast<size_t>(info.max_streams));
   self->state.outbox.resize(static_cast<size_t>(info.max_streams));
   self->state.arrived.resize(static_cast<size_t>(info.max_streams));
+  self->state.traced = setup.traced;
+  self->state.chunk_ready.resize(static_cast<size_t>(info.max_streams));
   return info;
 }
 
@@ -175,6 +177,33 @@ void collect_snapshots(GpuOwnerState& state) {
   }
 }
 
+/// Before the updates of the tick are sent.
+void note_timeline(GpuOwnerState& state, Clock::time_point begin, Clock::time_point recognized) {
+  if (!state.traced) return;
+  const EngineStats& before = state.counted;
+  const EngineStats& after = state.engine->stats();
+  const auto length = [](double seconds) {
+    return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+  };
+  state.timeline = std::make_shared<const TickTimeline>(
+      TickTimeline{.begin = begin,
+                   .features = length(after.feature_seconds - before.feature_seconds),
+                   .forward = length(after.forward_seconds - before.forward_seconds),
+                   .decode = length(after.decode_seconds - before.decode_seconds),
+                   .rescore = length(after.rescore_seconds - before.rescore_seconds),
+                   .recognized = recognized,
+                   .lanes = static_cast<int>(after.lanes - before.lanes)});
+  for (const ChunkTiming& chunk : state.engine->chunk_timings()) {
+    state.chunk_ready[static_cast<size_t>(chunk.key.slot)] = chunk.ready;
+  }
+}
+
+/// What the stream of a slot is told of it.
+TracedTick traced_tick(GpuOwnerState& state, int32_t slot) {
+  if (!state.timeline) return {};
+  return {state.timeline, std::exchange(state.chunk_ready[static_cast<size_t>(slot)], {}), Clock::now()};
+}
+
 Update compact(const Update& update) {
   Update copy = update;
   copy.words.resize(update.word_count);
@@ -214,8 +243,9 @@ void send_sorted(GpuOwnerState& state) {
     if (find_seat(state, key) == nullptr) continue;
     const bool ended = !out.empty() && is_last(out.back());
     if (ended) snapshot = nullptr;
+    const TracedTick traced = out.empty() ? TracedTick{} : traced_tick(state, slot);
     caf::anon_send(seat.stream, update_atom_v,
-                   StreamUpdates{make_buffer(std::move(out)), seat.tag, std::move(snapshot)});
+                   StreamUpdates{make_buffer(std::move(out)), seat.tag, std::move(snapshot), traced});
     if (ended) seat.stream = nullptr;
   }
   state.touched.clear();
@@ -237,6 +267,7 @@ void tick(Self self) {
   const Clock::time_point begin = Clock::now();
   const std::span<const Update> updates = state.engine->tick();
   const Clock::time_point recognized = Clock::now();
+  note_timeline(state, begin, recognized);
   send_updates(state, updates);
   const Clock::time_point end = Clock::now();
   for (const ChunkTiming& chunk : state.engine->chunk_timings()) {

@@ -25,6 +25,7 @@ struct OwnerSetup {
   std::optional<int> core;                               ///< to pin the thread to
   std::chrono::milliseconds snapshots{0};                ///< of audio between two of a stream; 0 = none
   std::chrono::milliseconds latency_target{0};           ///< see LatencyGuard
+  bool traced = false;                                   ///< streams are told when their ticks did what
   std::shared_ptr<Metrics> metrics;
   bool counts_device = false;  ///< whether metrics show what it is asked for
 };
@@ -66,6 +67,9 @@ struct GpuOwnerState {
   std::vector<int32_t> touched;             // slots with something in outbox or arrived
   std::deque<StreamKey> due;                // streams whose snapshot is to be begun, in turn
   std::vector<std::shared_ptr<const StreamSnapshot>> arrived;  // by slot, while they are sorted
+  bool traced = false;
+  std::shared_ptr<const TickTimeline> timeline;  // of this tick, when it is traced
+  std::vector<Clock::time_point> chunk_ready;    // by slot, of this tick's chunks; else {}
 };
 
 /// Owns one device: everything that is ready is gathered and run as one tick. A tick is a message to itself,

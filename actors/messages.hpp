@@ -15,6 +15,7 @@
 
 #include "actors/ports.hpp"
 #include "actors/recognizer_info.hpp"
+#include "actors/tick_timeline.hpp"
 #include "config/result.hpp"
 #include "engine/engine.hpp"
 #include "proto/native.hpp"
@@ -68,6 +69,7 @@ struct StreamUpdates {
   int tag = 0;  ///< StreamOptions::tag of the stream
   /// Now and then, the stream as it was after these updates, or after some before them; in order.
   std::shared_ptr<const StreamSnapshot> snapshot = nullptr;
+  TracedTick traced = {};  ///< where sessions are traced
 };
 
 /// From which a stream that moved goes on.

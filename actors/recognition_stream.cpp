@@ -9,7 +9,9 @@
 namespace tutti {
 
 RecognitionStream::RecognitionStream(TrackSetup setup, TrackListener& listener)
-    : setup_(std::move(setup)), listener_(listener) {}
+    : setup_(std::move(setup)), listener_(listener), trace_(setup_.trace, setup_.track) {
+  trace_.note_wait(Clock::now());
+}
 
 RecognitionStream::~RecognitionStream() {
   if (context_) setup_.metrics->stream_closed();
@@ -29,6 +31,7 @@ StreamOptions RecognitionStream::options() const {
 }
 
 void RecognitionStream::open(StreamContext context) {
+  trace_.note_place(moving_);
   if (std::exchange(moving_, false)) {
     setup_.metrics->stream_moved();
     spdlog::info("{}goes on with another owner", about(setup_.session, setup_.track));
@@ -55,7 +58,9 @@ void RecognitionStream::open(StreamContext context) {
 }
 
 bool RecognitionStream::lose_owner() {
-  moving_ = context_->lose_owner(Clock::now());
+  const Clock::time_point now = Clock::now();
+  trace_.note_wait(now);
+  moving_ = context_->lose_owner(now);
   if (!moving_) fail({"owner_lost", "the device of this stream failed; connect again"});
   return moving_;
 }
@@ -74,6 +79,7 @@ void RecognitionStream::on_audio(std::span<const std::byte> bytes, Clock::time_p
     early_.insert(early_.end(), bytes.begin(), bytes.end());
   }
   arrival_ = arrival;
+  trace_.note_audio(arrival, bytes.size());
   if (fed_samples_ == 0 && !wordless_since_) wordless_since_ = arrival;
   pump();
 }
@@ -90,9 +96,22 @@ void RecognitionStream::finish(Clock::time_point arrival, Receipt receipt) {
   mark(Command::finish, arrival, std::move(receipt));
 }
 
+SessionTrace::Kind RecognitionStream::traced_as(Command command) {
+  switch (command) {
+    case Command::finalize:
+      return SessionTrace::Kind::finalize;
+    case Command::reset:
+      return SessionTrace::Kind::reset;
+    case Command::finish:
+      break;
+  }
+  return SessionTrace::Kind::finish;
+}
+
 void RecognitionStream::mark(Command command, Clock::time_point arrival, Receipt receipt) {
   if (!takes_audio()) return;
   audio_ended_ = command == Command::finish;
+  trace_.note(traced_as(command), arrival);
   marks_.push_back(
       {.command = command, .position = received(), .arrival = arrival, .receipt = std::move(receipt)});
   pump();
@@ -156,22 +175,27 @@ void RecognitionStream::feed(size_t at_least) {
 }
 
 void RecognitionStream::on_updates(const StreamUpdates& message) {
+  trace_.note_tick(message.traced);
   for (const Update& update : context_->hear(message)) {
-    if (closed_) return;
+    if (closed_) break;
     on_update(update);
   }
+  trace_.note_told(message.traced);
   if (!closed_) pump();
 }
 
 void RecognitionStream::on_update(const Update& update) {
   switch (update.kind) {
     case Update::Kind::speech_started:
+      trace_.note_result(SessionTrace::Kind::voice);
       send_result(proto::SpeechStarted{.time = seconds(update.start_sample)}, update);
       break;
     case Update::Kind::speech_stopped:
+      trace_.note_result(SessionTrace::Kind::voice);
       send_result(proto::SpeechStopped{.time = seconds(update.start_sample)}, update);
       break;
     case Update::Kind::partial:
+      trace_.note_result(SessionTrace::Kind::partial, update.segment);
       send_result(proto::Partial{.segment = update.segment,
                                  .text = update.text,
                                  .start = seconds(update.start_sample),
@@ -179,6 +203,7 @@ void RecognitionStream::on_update(const Update& update) {
                   update);
       break;
     case Update::Kind::final:
+      trace_.note_result(SessionTrace::Kind::final, update.segment);
       if (update.reason == FinalReason::finalize) finalizing_ = false;
       send_result(final_event(update), update);
       setup_.metrics->final_sent(std::chrono::duration<double>(Clock::now() - update.ready_at).count());
@@ -229,6 +254,7 @@ void RecognitionStream::fail(Error error) {
   spdlog::log(is_ours ? spdlog::level::err : spdlog::level::info, "{}code={} ended: {}",
               about(setup_.session, setup_.track), error.code, error.message);
   setup_.metrics->error(setup_.dialect_name, error.code);
+  trace_.note_result(SessionTrace::Kind::error);
   close();
   listener_.on_event(setup_.track, proto::ErrorEvent{.error = std::move(error), .fatal = true});
 }

@@ -12,6 +12,7 @@
 #include "actors/credit.hpp"
 #include "actors/metrics.hpp"
 #include "actors/movable_stream.hpp"
+#include "actors/session_trace.hpp"
 #include "proto/events.hpp"
 
 namespace tutti {
@@ -38,6 +39,7 @@ struct TrackSetup {
   std::shared_ptr<Metrics> metrics;
   int credit_ms = 4000;
   EndpointRules endpoint = EndpointRules::none();  ///< where the client does not say
+  SessionTrace* trace = nullptr;                   ///< outlives it; null = it is not traced
 };
 
 /// Of the client's message that a command came in: held until the command has been passed on.
@@ -97,6 +99,7 @@ class RecognitionStream {
     Receipt receipt;
   };
 
+  [[nodiscard]] static SessionTrace::Kind traced_as(Command command);
   void mark(Command command, Clock::time_point arrival, Receipt receipt);
   void pump();
   void pump_audio();
@@ -135,6 +138,7 @@ class RecognitionStream {
   bool finishing_ = false;                           // and passed on
   bool closed_ = false;
   bool moving_ = false;  // its owner is lost, and there is no other yet
+  TrackTrace trace_;
 };
 
 }  // namespace tutti

@@ -16,6 +16,7 @@
 #include "actors/gateway.hpp"
 #include "actors/metrics.hpp"
 #include "actors/placement.hpp"
+#include "actors/trace_writer.hpp"
 #include "actors/upload_actor.hpp"
 
 namespace tutti {
@@ -57,6 +58,9 @@ struct RecognitionService::Impl {
         config(options.worker_threads),
         system(config),
         credit_ms(options.credit_ms) {
+    // Before there is anything to be ended should it fail.
+    std::shared_ptr<TraceWriter> traces;
+    if (!options.trace_folder.empty()) traces = std::make_shared<TraceWriter>(system, options.trace_folder);
     OwnerGroup owners;
     std::vector<PlacedOwner> started = start_owners(options.owners, owners, info);
     check_credit(credit_ms, info.chunk_ms, info.max_buffered_ms);
@@ -69,8 +73,8 @@ struct RecognitionService::Impl {
     gateway = system.spawn(gateway_actor,
                            GatewaySetup{.placement = placement, .status = status, .grace = options.grace});
     hub = std::make_unique<EventHubBridge>(system, options.subscribers, metrics, options.callback);
-    bridge =
-        std::make_unique<GatewayBridge>(system, gateway, *hub, metrics, options.credit_ms, options.endpoint);
+    bridge = std::make_unique<GatewayBridge>(system, gateway, *hub, metrics, options.credit_ms,
+                                             options.endpoint, std::move(traces));
     uploads = std::make_unique<UploadBridge>(
         [this](const UploadSetup& setup, const GatewayActor& let_in) {
           return spawn_upload(system, setup, let_in);

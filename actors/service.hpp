@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -23,7 +24,8 @@ struct ServiceOptions {
   UploadLimits uploads;
   EventHubLimits subscribers;
   CallbackRule callback;
-  int worker_threads = 1;  ///< for all actors but the owners, which have a thread each
+  std::filesystem::path trace_folder;  ///< of timelines of sessions; empty = none
+  int worker_threads = 1;              ///< for all actors but the owners, which have a thread each
 };
 
 /// Of a model that takes over from another.

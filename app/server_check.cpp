@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "actors/trace_writer.hpp"
 #include "app/bundled_model.hpp"
 #include "app/server_plan.hpp"
 #include "engine/engine.hpp"
@@ -49,6 +50,12 @@ bool check_server(const ServerConfig& config) {
     const CallbackSender sender(std::move(*options));
     return config.callback_url;
   });
+  if (!config.trace_dir.empty()) {
+    good &= passes("traces", [&] {
+      TraceWriter::check(config.trace_dir);
+      return config.trace_dir;
+    });
+  }
   LoadedModels loaded;
   good &= passes("model", [&] {
     loaded = open_models(load_model(model_directory(config.model)), config.engine, devices);

@@ -311,6 +311,7 @@ std::vector<OwnerSetup> plan_owners(const DevicePlan& plan, const LoadedModels& 
          .core = pinned ? std::optional(plan.cores[owners.size()]) : std::nullopt,
          .snapshots = std::chrono::milliseconds(config.snapshot_ms),
          .latency_target = std::chrono::milliseconds(config.latency_target_ms),
+         .traced = !config.trace_dir.empty(),
          .metrics = metrics,
          .counts_device = !on_cpu});
   }
@@ -388,6 +389,7 @@ ServiceOptions plan_service(const ServerConfig& config, const ThreadPlan& thread
                        .owner_timeout = std::chrono::seconds(config.owner_timeout_s)};
   options.uploads = {.max_uploads = config.max_uploads, .max_seconds = config.max_upload_seconds};
   options.subscribers = {.max_subscribers = config.max_subscribers};
+  options.trace_folder = config.trace_dir;
   options.worker_threads = threads.workers;
   return options;
 }

@@ -182,6 +182,9 @@ constexpr ConfigOption table[] = {
      ChoiceField{member<&ServerConfig::log_level>, log_levels}, Applies::at_once},
     {"server.log_format", "Lines for people, or objects for programs.",
      ChoiceField{member<&ServerConfig::log_format>, log_formats}},
+    {"server.trace_dir",
+     "An existing directory for timelines of the first 256 sessions, which Perfetto opens; empty is nowhere.",
+     TextField{member<&ServerConfig::trace_dir>, is_anything, "a directory"}},
 
     {"admin.bind",
      "Address and port for who runs the server: /metrics, /monitor, /admin/drain and /admin/reload. Empty is "

@@ -55,6 +55,7 @@ struct ServerConfig {
   int callback_max_queued = 1000;
   std::string log_level = "info";   ///< trace, debug, info, warn, error
   std::string log_format = "text";  ///< or json
+  std::string trace_dir;            ///< where timelines of sessions are written; empty = nowhere
 };
 
 }  // namespace tutti

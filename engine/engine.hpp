@@ -72,6 +72,7 @@ struct Update {
 struct ChunkTiming {
   Clock::time_point ready;  ///< its audio had come, and the chunk before it was done
   StreamClass stream_class = StreamClass::live;
+  StreamKey key;  ///< of its stream
 };
 
 /// Whether an update says what holds from then on: finals and voice events, which a stream says once each.

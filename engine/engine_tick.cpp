@@ -116,7 +116,7 @@ void Engine::Impl::compute_features() {
     Stream& stream = streams[static_cast<size_t>(candidate.slot)];
     chunks.push_back(*ready_chunk(stream));
     timings.push_back({std::max(stream.audio.arrival_of(chunks.back().end_sample), stream.chunk_done),
-                       candidate.stream_class});
+                       candidate.stream_class, key_of(candidate.slot)});
     jobs.push_back({.samples = stream.audio.at(stream.audio.begin()),
                     .frames = chunks.back().feature_frames - stream.carried_rows,
                     .out = stream.features.f32() + stream.carried_rows * mel});
