@@ -142,7 +142,7 @@ JwtVerifier& JwtVerifier::operator=(JwtVerifier&& other) noexcept = default;
 JwtVerifier::~JwtVerifier() = default;
 
 JwtVerifier JwtVerifier::load(const std::string& path, JwtRules rules) {
-  return {std::make_unique<Keys>(load_jwt_keys(path)), std::move(rules)};
+  return {std::make_unique<Keys>(Keys{load_jwt_keys(path)}), std::move(rules)};
 }
 
 size_t JwtVerifier::size() const { return keys_->all.size(); }

@@ -24,6 +24,11 @@ std::vector<FuzzTarget> make_targets() {
       {"pcm", fuzz::run_pcm},
       {"audio-intake", fuzz::run_audio_intake},
       {"cluster-frame", fuzz::run_cluster_frame},
+      {"proxy-header", fuzz::run_proxy_header},
+      {"jwt", fuzz::run_jwt},
+      {"http-request", fuzz::run_http_request},
+      {"config-file", fuzz::run_config_file},
+      {"api-keys", fuzz::run_api_keys},
   };
   std::vector<std::string> dialects = {"audiosocket"};
   for (const proto::DialectEntry& dialect : proto::dialects()) dialects.emplace_back(dialect.name);

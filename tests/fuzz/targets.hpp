@@ -41,6 +41,11 @@ void run_audio_file(std::span<const std::byte> input);
 void run_coded_audio(std::span<const std::byte> input);
 void run_pcm(std::span<const std::byte> input);
 void run_audio_intake(std::span<const std::byte> input);
+void run_proxy_header(std::span<const std::byte> input);
+void run_jwt(std::span<const std::byte> input);
+void run_http_request(std::span<const std::byte> input);
+void run_config_file(std::span<const std::byte> input);
+void run_api_keys(std::span<const std::byte> input);
 
 void run_cluster_frame(std::span<const std::byte> input);
 
