@@ -30,6 +30,16 @@ struct JwsDeleter {
 };
 using Jws = std::unique_ptr<cjose_jws_t, JwsDeleter>;
 
+/// Whether it has the three parts of a signed token (RFC 7515, section 7.1).
+bool is_compact(std::string_view token) {
+  for (int dots = 0; dots < 2; ++dots) {
+    const size_t dot = token.find('.');
+    if (dot == std::string_view::npos || !is_base64url(token.substr(0, dot))) return false;
+    token.remove_prefix(dot + 1);
+  }
+  return is_base64url(token);
+}
+
 auto refuse(std::string_view why) { return fail("unauthorized", fmt::format("the token {}", why)); }
 
 std::string_view header_text(cjose_header_t* header, const char* name) {
@@ -149,6 +159,7 @@ size_t JwtVerifier::size() const { return keys_->all.size(); }
 
 Result<JwtClient> JwtVerifier::verify(std::string_view token,
                                       std::chrono::system_clock::time_point now) const {
+  if (!is_compact(token)) return refuse("is not a signed JWT");
   const Jws jws(cjose_jws_import(token.data(), token.size(), nullptr));
   if (!jws) return refuse("is not a signed JWT");
   if (!is_signed(jws.get(), keys_->all)) return refuse("is not signed with a key of this server's");

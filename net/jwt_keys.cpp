@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cerrno>
 #include <fstream>
 #include <iterator>
@@ -77,6 +78,11 @@ JwtKey checked(const KeyFile& file, JwtKey key) {
 /// Nothing when it is for something else.
 std::optional<JwtKey> read_jwk(const KeyFile& file, const simdjson::dom::object& member) {
   if (proto::string_in(member, "use").value_or("sig") != "sig") return std::nullopt;
+  for (const char* number : {"k", "n", "e", "x", "y"}) {
+    if (!is_base64url(proto::string_in(member, number).value_or(""))) {
+      file.refuse(fmt::format("has a key whose {} is not base64url", number));
+    }
+  }
   const std::string json = simdjson::minify(member);
   JwtKey key{.algorithm = {},
              .id = std::string(proto::string_in(member, "kid").value_or("")),
@@ -177,6 +183,11 @@ std::string_view trimmed(std::string_view text) {
 }
 
 }  // namespace
+
+bool is_base64url(std::string_view text) {
+  const auto is_digit = [](unsigned char c) { return std::isalnum(c) != 0 || c == '-' || c == '_'; };
+  return text.size() % 4 != 1 && std::ranges::all_of(text, is_digit);
+}
 
 std::vector<JwtKey> load_jwt_keys(const std::string& path) {
   const KeyFile file{path};

@@ -22,6 +22,10 @@ struct JwtKey {
   Jwk key;
 };
 
+/// Whether it is base64url without padding (RFC 7515, section 2). To be asked of whatever cjose 0.6 is given
+/// to decode: other text ends the program there.
+[[nodiscard]] bool is_base64url(std::string_view text);
+
 /// The keys of a file: JwtVerifier::load says which. Throws SetupError.
 [[nodiscard]] std::vector<JwtKey> load_jwt_keys(const std::string& path);
 

@@ -162,6 +162,15 @@ void run_jwt(std::span<const std::byte> input) {
   check_token(sign_with_secret(secret, protected_header, text));
 }
 
+void run_jwt_keys(std::span<const std::byte> input) {
+  const MemoryFile file(text_of(input));
+  try {
+    require(JwtVerifier::load(file.path(), {.audience = "tutti", .issuer = {}}).size() > 0, "there are keys");
+  } catch (const SetupError& error) {
+    require(std::string_view(error.what()).size() < 2000, "an error does not quote all of its input");
+  }
+}
+
 /// The header of a request, in pieces of as many bytes as the first one says, and what is read from it.
 void run_http_request(std::span<const std::byte> input) {
   Choices choices(input);

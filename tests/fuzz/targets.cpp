@@ -26,6 +26,7 @@ std::vector<FuzzTarget> make_targets() {
       {"cluster-frame", fuzz::run_cluster_frame},
       {"proxy-header", fuzz::run_proxy_header},
       {"jwt", fuzz::run_jwt},
+      {"jwt-keys", fuzz::run_jwt_keys},
       {"http-request", fuzz::run_http_request},
       {"config-file", fuzz::run_config_file},
       {"api-keys", fuzz::run_api_keys},

@@ -43,6 +43,7 @@ void run_pcm(std::span<const std::byte> input);
 void run_audio_intake(std::span<const std::byte> input);
 void run_proxy_header(std::span<const std::byte> input);
 void run_jwt(std::span<const std::byte> input);
+void run_jwt_keys(std::span<const std::byte> input);
 void run_http_request(std::span<const std::byte> input);
 void run_config_file(std::span<const std::byte> input);
 void run_api_keys(std::span<const std::byte> input);

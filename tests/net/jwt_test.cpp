@@ -76,6 +76,21 @@ TEST_F(Jwt, IsAcceptedWithEachAlgorithmAndFormOfKey) {
   }
 }
 
+TEST_F(Jwt, IsRefusedUnlessItsPartsAreBase64url) {
+  const std::string token = sign_with_secret(secret, hs256, good);
+  const JwtVerifier verifier = load(secret);
+  ASSERT_TRUE(verifier.verify(token, at(inside)));
+  EXPECT_FALSE(verifier.verify("eqJhb=GciOiJIUzI1J9.eyK.c2ln", at(inside)));
+  for (size_t i = 0; i <= token.size(); ++i) {
+    for (const char* odd : {"=", "==", " ", "+", "\xff", "."}) {
+      std::string changed = token;
+      changed.insert(i, odd);
+      EXPECT_FALSE(verifier.verify(changed, at(inside))) << changed;
+    }
+    EXPECT_FALSE(verifier.verify(token.substr(0, i), at(inside)) && i < token.size()) << i;
+  }
+}
+
 TEST_F(Jwt, IsRefusedWithoutASignature) {
   const TestKey rsa = TestKey::rsa();
   const JwtVerifier verifier = load(rsa.public_pem());
@@ -204,6 +219,8 @@ TEST_F(Jwt, RefusesKeysThatAreWeakOrNotForThis) {
   expect_refusal(ec.jwk(R"(,"alg":"ES512")"), HasSubstr("has no such key"));
   expect_refusal(R"({"keys":[]})", HasSubstr("has no such key"));
   expect_refusal("{", HasSubstr("is not the JSON"));
+  expect_refusal(R"({"kty":"oct","k":"AAECAw=BgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8"})",
+                 HasSubstr("a key whose k is not base64url"));
   expect_refusal(R"({"kty":"oct","k":"c2VjcmV0LXNlY3JldA"})",
                  AllOf(HasSubstr("less than 32 bytes"), Not(HasSubstr("c2VjcmV0"))));
   std::filesystem::remove(path_);
