@@ -180,12 +180,12 @@ TEST_F(OwnersTest, ASharedOneSaysHowManyPlacesAreFree) {
   join({.max_streams = 4, .is_shared = true});
   logs[0]->admitted = 4;  // of others
   system.advance(seconds(2));
-  EXPECT_EQ(status->refusal().value().code, "full");
+  EXPECT_EQ(status->refusal("native").value().code, "full");
   logs[0]->max_streams = 5;
   system.advance(seconds(2));
-  EXPECT_FALSE(status->refusal());
+  EXPECT_FALSE(status->refusal("native"));
   EXPECT_TRUE(is_ready(open()));
-  EXPECT_EQ(status->refusal().value().code, "full");
+  EXPECT_EQ(status->refusal("native").value().code, "full");
 }
 
 TEST_F(OwnersTest, ASharedOneThatRefusesIsFull) {
@@ -193,7 +193,7 @@ TEST_F(OwnersTest, ASharedOneThatRefusesIsFull) {
   join({.max_streams = 4, .is_shared = true});
   logs[0]->max_streams = 0;
   EXPECT_EQ(open().sink->count("\"full\""), 1);
-  EXPECT_EQ(status->refusal().value().code, "full") << "until it says something else";
+  EXPECT_EQ(status->refusal("native").value().code, "full") << "until it says something else";
 }
 
 TEST_F(OwnersTest, AStreamWithoutAnyOwnerLeftWaitsForOneThatMayJoin) {

@@ -77,21 +77,23 @@ TEST(Devices, AreTheNamedGpusInTheirOrder) {
 }
 
 TEST(Devices, SayWhatAGpuIsAndHowMuchOfItsMemoryIsFree) {
-  static constexpr cuda::PluginApi api{.memory =
-                                           [](int, size_t* free, size_t* total) {
-                                             *free = 3;
-                                             *total = 10;
-                                             return 0;
-                                           },
-                                       .describe =
-                                           [](int, cuda::GpuInfo* info) {
-                                             *info = {.name = "H200",
-                                                      .compute_major = 9,
-                                                      .compute_minor = 0,
-                                                      .driver_version = 13010,
-                                                      .runtime_version = 12080};
-                                             return 0;
-                                           }};
+  static const cuda::PluginApi api = [] {
+    cuda::PluginApi made{};
+    made.memory = [](int, size_t* free, size_t* total) {
+      *free = 3;
+      *total = 10;
+      return 0;
+    };
+    made.describe = [](int, cuda::GpuInfo* info) {
+      *info = {.name = "H200",
+               .compute_major = 9,
+               .compute_minor = 0,
+               .driver_version = 13010,
+               .runtime_version = 12080};
+      return 0;
+    };
+    return made;
+  }();
   const CudaLoader load = [] { return Result<CudaPlugin>(CudaPlugin(api, 1)); };
   const Device gpu{Device::Kind::cuda, 0};
   const GpuDescription description = describe_gpu(gpu, load);
