@@ -48,13 +48,19 @@ class GatewayBridge final : public GatewayPort {
                 std::shared_ptr<Metrics> metrics, int credit_ms, const EndpointRules& endpoint,
                 std::shared_ptr<TraceWriter> traces = nullptr);
   std::unique_ptr<StreamPort> open_stream(SessionRequest request, std::shared_ptr<SessionSink> sink) override;
-  /// As to the constructor, for sessions from now on. From any thread.
+  /// As to the constructor, for sessions from now on. From one thread at a time.
   void use(int credit_ms, const EndpointRules& endpoint) { terms_.set({credit_ms, endpoint}); }
 
  private:
   struct Terms {
     int credit_ms;
     EndpointRules endpoint;
+    bool operator==(const Terms& other) const {
+      return credit_ms == other.credit_ms &&
+             endpoint.silence_after_speech_ms == other.endpoint.silence_after_speech_ms &&
+             endpoint.long_silence_ms == other.endpoint.long_silence_ms &&
+             endpoint.max_segment_ms == other.endpoint.max_segment_ms;
+    }
   };
 
   caf::actor_system& system_;

@@ -83,7 +83,7 @@ GatewayBridge::GatewayBridge(caf::actor_system& system, GatewayActor gateway, Ev
 std::unique_ptr<StreamPort> GatewayBridge::open_stream(SessionRequest request,
                                                        std::shared_ptr<SessionSink> sink) {
   auto inbox = std::make_shared<Inbox>();
-  const std::shared_ptr<const Terms> terms = terms_.get();
+  const Terms& terms = terms_.get();
   const std::shared_ptr<proto::Dialect> dialect = std::move(request.dialect);
   std::shared_ptr<SessionFeed> feed = hub_.open_feed({.number = 0,
                                                       .session = request.session,
@@ -98,8 +98,8 @@ std::unique_ptr<StreamPort> GatewayBridge::open_stream(SessionRequest request,
                     .feed = std::move(feed),
                     .metrics = metrics_,
                     .traces = traces_,
-                    .credit_ms = terms->credit_ms,
-                    .endpoint = terms->endpoint};
+                    .credit_ms = terms.credit_ms,
+                    .endpoint = terms.endpoint};
   StreamActor stream = system_.spawn(stream_actor, std::move(setup), gateway_);
   return std::make_unique<StreamBridge>(std::move(stream), std::move(inbox), *dialect);
 }

@@ -51,7 +51,7 @@ class ServerStatus final : public StatusPort {
     metrics_.refused(dialect, reason);
   }
   [[nodiscard]] std::string metrics() const override { return metrics_.text(); }
-  [[nodiscard]] ModelInfo model() const override { return *model_.get(); }
+  [[nodiscard]] ModelInfo model() const override { return model_.get(); }
 
  private:
   Metrics& metrics_;

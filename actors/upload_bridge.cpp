@@ -78,8 +78,8 @@ UploadBridge::UploadBridge(SpawnUpload spawn, GatewayActor gateway, std::shared_
       terms_({limits, credit_ms}) {}
 
 std::unique_ptr<UploadPlace> UploadBridge::take_place() {
-  const std::shared_ptr<const Terms> terms = terms_.get();
-  auto slot = UploadSlot::take(places_, metrics_, terms->limits.max_uploads);
+  const Terms& terms = terms_.get();
+  auto slot = UploadSlot::take(places_, metrics_, terms.limits.max_uploads);
   if (!slot) {
     metrics_->upload_ended("too_many_uploads");
     return nullptr;
@@ -90,8 +90,8 @@ std::unique_ptr<UploadPlace> UploadBridge::take_place() {
                                                    .sink = nullptr,
                                                    .slot = std::move(slot),
                                                    .metrics = metrics_,
-                                                   .credit_ms = terms->credit_ms,
-                                                   .max_seconds = terms->limits.max_seconds});
+                                                   .credit_ms = terms.credit_ms,
+                                                   .max_seconds = terms.limits.max_seconds});
 }
 
 }  // namespace tutti

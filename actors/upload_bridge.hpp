@@ -16,6 +16,7 @@ namespace tutti {
 struct UploadLimits {
   int max_uploads = 4;         ///< requests being received or transcribed
   int max_seconds = 4 * 3600;  ///< of a file's audio
+  bool operator==(const UploadLimits&) const = default;
 };
 
 /// Starts an upload actor.
@@ -27,13 +28,14 @@ class UploadBridge final : public UploadPort {
   UploadBridge(SpawnUpload spawn, GatewayActor gateway, std::shared_ptr<Metrics> metrics,
                const UploadLimits& limits, int credit_ms);
   [[nodiscard]] std::unique_ptr<UploadPlace> take_place() override;
-  /// As to the constructor, for uploads from now on. From any thread.
+  /// As to the constructor, for uploads from now on. From one thread at a time.
   void use(const UploadLimits& limits, int credit_ms) { terms_.set({limits, credit_ms}); }
 
  private:
   struct Terms {
     UploadLimits limits;
     int credit_ms;
+    bool operator==(const Terms&) const = default;
   };
 
   SpawnUpload spawn_;
