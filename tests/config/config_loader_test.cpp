@@ -120,6 +120,23 @@ TEST_F(LoadConfig, TypesOfTheFileMustMatch) {
   }
 }
 
+TEST_F(LoadConfig, CharactersBeyondAsciiMayStandInStringsAndCommentsOnly) {
+  for (const char* text : {"# \xc3\xa9\n[server]\nmodel = \"\xc3\xa9\" # \xc6\xb8\n",
+                           "\xef\xbb\xbfserver.model = '\\\xc3\xa9'\n",
+                           "server.model = \"\"\"\n\xc3\xa9 \\\"\"\" '\xc3\xa9\"\"\"\"\" # \xc3\xa9\n",
+                           "server.model = '''\xc3\xa9\\''' # it's \xc3\xa9\n"}) {
+    write_file(text);
+    EXPECT_THAT(load().model, HasSubstr("\xc3\xa9")) << text;
+  }
+  for (const char* text : {"\n\xc6\xb8 = 1\n", "# a\nserver.\xd2\x85 = 1\n", "\nserver.model = \xc3\xa9\n",
+                           "\nserver.model = '' \xc3\xa9\n", "\nserver.model = '''a'''\xc2\xa0\n",
+                           "\nserver.model = \"\\\\\" \xff\n"}) {
+    write_file(text);
+    expect_refusal(
+        "$FILE:2: a character that is not ASCII; those may stand in strings (\"...\") and comments (#) only");
+  }
+}
+
 TEST_F(LoadConfig, ASwitchIsABooleanInTheFileAndAWordElsewhere) {
   write_file("server.insecure = true\n");
   EXPECT_TRUE(load().insecure);
