@@ -65,8 +65,8 @@ class TwoGpus : public testing::Test {
 
   /// What each speaker is told, but partials: which of them come depends on the time.
   static std::vector<std::vector<std::string>> speak(RecognitionService& service) {
-    const std::vector<std::vector<std::byte>> speakers{pcm(speech(16000, 14000)), pcm(speech(40000, 14000)),
-                                                       pcm(speech(24000, 14000))};
+    const std::vector<std::vector<std::byte>> speakers{pcm(speech(16000, 9000)), pcm(speech(40000, 9000)),
+                                                       pcm(speech(24000, 9000))};
     std::vector<std::vector<std::string>> told(speakers.size());
     std::vector<std::unique_ptr<Client>> clients;
     for (size_t i = 0; i < speakers.size(); ++i) {
