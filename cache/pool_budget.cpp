@@ -117,7 +117,7 @@ PoolPlan plan_pool(const CacheConfig& config, int64_t block_bytes, const MemoryB
           ? ""
           : fmt::format(" (at most {} frames)", int64_t{planned.blocks_per_stream()} * c.block_size_frames);
   return {.num_blocks = planned.max_num_blocks,
-          .bytes = (blocks * block_bytes + budget.activations) * budget.owners,
+          .bytes = (bytes_with_copies(c, blocks, block_bytes, budget) + budget.activations) * budget.owners,
           .arithmetic =
               fmt::format("{}{}{}: {} x {}{}; {}", pool_size(blocks, block_bytes), copies(c, blocks, budget),
                           each(budget.owners), counted(c.max_streams, "stream"),

@@ -38,7 +38,7 @@ void require_room(const WeightNeeds& weights, const MemoryBudget& budget);
 /// The pool of each owner.
 struct PoolPlan {
   int num_blocks = 0;
-  int64_t bytes = 0;       ///< of all owners, with their activations
+  int64_t bytes = 0;       ///< of all owners, with their activations and copies
   std::string arithmetic;  ///< how it came about, one line for the log
 };
 

@@ -176,6 +176,15 @@ TEST(PoolPlan, CountsBlocksAsAPoolTakesThem) {
   EXPECT_EQ(bytes_per_kv_block(CacheConfig{}, DType::bf16), block_bytes);
 }
 
+TEST(PoolPlan, KnowsWhatItTakesOfMemoryInAll) {
+  MemoryBudget budget = machine(8 * gib, 2);
+  budget.activations = 10 * mib;
+  budget.block_copy = 1000;
+  budget.stream_copy = 77;
+  const PoolPlan plan = plan_pool({.max_streams = 32}, block_bytes, budget);
+  EXPECT_EQ(plan.bytes, 2 * (plan.num_blocks * (block_bytes + 1000) + 32 * 77 + 10 * mib));
+}
+
 TEST(WeightRoom, IsWhatTheBudgetLeavesBesideWhatIsResident) {
   const MemoryBudget budget{
       .source = "engine.memory_budget_mib", .available = 1000 * mib, .resident = 400 * mib};

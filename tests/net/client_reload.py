@@ -198,11 +198,11 @@ class ReloadTest(AsyncTest):
         self.assertEqual(await self.reload(server), "keys were read again\n")
 
     async def test_a_model_that_does_not_fit_beside_the_other_is_refused_with_the_arithmetic(self):
-        server = self.serve(engine__max_streams=256)
+        server = self.serve(engine__max_streams=256, server__snapshot_ms=0)
         engine = re.search(r"K/V pool: .*?, ([\d.]+) MiB: .* - ([\d.]+) MiB of activations", server.read_log())
         # Room for one engine and the program, not for two engines.
         budget = int(float(engine[1]) + float(engine[2]) + 100)
-        server = self.serve(engine__max_streams=256, engine__memory_budget_mib=budget)
+        server = self.serve(engine__max_streams=256, server__snapshot_ms=0, engine__memory_budget_mib=budget)
         before, _ = await self.begin(server)
         server.write(engine__max_batch_size=8)
         why = await self.reload(server, 409)
