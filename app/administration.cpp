@@ -7,6 +7,7 @@
 #include <exception>
 #include <future>
 #include <optional>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -62,11 +63,16 @@ void Administration::reload(Answer answer) {
     return answer(fail("reload_under_way", "a reload is under way; ask again when it has ended"));
   }
   if (thread_.joinable()) thread_.join();  // it has released
-  thread_ = std::thread([this, answer = std::move(answer)] {
-    auto done = try_reload();
+  try {
+    thread_ = std::thread([this, answer] {
+      auto done = try_reload();
+      release();
+      answer(std::move(done));
+    });
+  } catch (const std::system_error& error) {
     release();
-    answer(std::move(done));
-  });
+    answer(fail("not_reloaded", error.what()));
+  }
 }
 
 void Administration::reload_now() {
