@@ -52,6 +52,7 @@ Started start(Self self, const OwnerSetup& setup) {
   self->state.arrived.resize(static_cast<size_t>(info.max_streams));
   self->state.traced = setup.traced;
   self->state.chunk_ready.resize(static_cast<size_t>(info.max_streams));
+  if (setup.on_started) setup.on_started(GpuOwner{self}, info);
   return info;
 }
 

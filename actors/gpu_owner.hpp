@@ -28,6 +28,7 @@ struct OwnerSetup {
   bool traced = false;                                   ///< streams are told when their ticks did what
   std::shared_ptr<Metrics> metrics;
   bool counts_device = false;  ///< whether metrics show what it is asked for
+  std::function<void(const GpuOwner&, const RecognizerInfo&)> on_started = {};  ///< from its thread
 };
 
 struct GpuOwnerState {

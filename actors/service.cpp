@@ -23,10 +23,11 @@ namespace tutti {
 namespace {
 
 struct SystemConfig : caf::actor_system_config {
-  explicit SystemConfig(int worker_threads) {
+  SystemConfig(int worker_threads, ServiceExtension* extension) {
     // Work sharing idles at a sixth of what work stealing costs.
     set("scheduler.policy", caf::atom("sharing"));
     set("scheduler.max-threads", static_cast<size_t>(worker_threads));
+    if (extension != nullptr) extension->configure(*this);
   }
 };
 
@@ -49,22 +50,42 @@ struct OwnerGroup {
   std::vector<GpuOwner> actors;
 };
 
+/// Ends the actors of the extension, if there is one, before the system waits for them.
+struct ExtensionGuard {
+  ExtensionGuard(std::shared_ptr<ServiceExtension> extending, caf::actor_system& system)
+      : extension(std::move(extending)) {
+    if (extension) extension->prepare(system);
+  }
+  ExtensionGuard(const ExtensionGuard&) = delete;
+  ExtensionGuard& operator=(const ExtensionGuard&) = delete;
+  ~ExtensionGuard() {
+    if (extension) extension->stop();
+  }
+  [[nodiscard]] bool shares_owners() const { return extension && extension->shares_owners(); }
+
+  const std::shared_ptr<ServiceExtension> extension;
+};
+
 }  // namespace
 
 struct RecognitionService::Impl {
   Impl(const ServiceOptions& options, std::shared_ptr<Metrics> shared_metrics)
       : metrics(std::move(shared_metrics)),
         status(std::make_shared<ServerStatus>(*metrics)),
-        config(options.worker_threads),
+        config(options.worker_threads, options.extension.get()),
         system(config),
+        guard(options.extension, system),
+        has_own_owners(!options.owners.empty()),
         credit_ms(options.credit_ms) {
     // Before there is anything to be ended should it fail.
     std::shared_ptr<TraceWriter> traces;
     if (!options.trace_folder.empty()) traces = std::make_shared<TraceWriter>(system, options.trace_folder);
     OwnerGroup owners;
     std::vector<PlacedOwner> started = start_owners(options.owners, owners, info);
-    check_credit(credit_ms, info.chunk_ms, info.max_buffered_ms);
-    show_model();
+    if (has_own_owners) {
+      check_credit(credit_ms, info.chunk_ms, info.max_buffered_ms);
+      show_model();
+    }
     placement = system.spawn(
         placement_actor,
         PlacementSetup{
@@ -80,6 +101,7 @@ struct RecognitionService::Impl {
           return spawn_upload(system, setup, let_in);
         },
         gateway, metrics, options.uploads, options.credit_ms);
+    if (guard.extension) guard.extension->start(placement, status);
   }
 
   // Streams first, while there is an owner to take their leases back. The system waits for actors, and an
@@ -108,10 +130,12 @@ struct RecognitionService::Impl {
 
   Handover use(const ServiceOptions& options) {
     Handover handover;
-    if (options.owners.empty()) {
-      check_credit(options.credit_ms, info.chunk_ms, info.max_buffered_ms);
-    } else {
+    if (!options.owners.empty()) {
       handover = swap(options);
+    } else if (has_own_owners) {
+      check_credit(options.credit_ms, info.chunk_ms, info.max_buffered_ms);
+    } else if (options.credit_ms != credit_ms) {
+      throw SetupError("credit_ms: without owners of its own a server takes another with a restart");
     }
     caf::anon_send(placement, rules_atom_v, options.placement);
     caf::anon_send(gateway, grace_atom_v, caf::timespan(options.grace));
@@ -145,7 +169,12 @@ struct RecognitionService::Impl {
                                         RecognizerInfo& started_info) {
     caf::scoped_actor self{system};
     std::vector<PlacedOwner> started;
-    for (const OwnerSetup& setup : setups) {
+    for (OwnerSetup setup : setups) {
+      if (guard.shares_owners()) {
+        setup.on_started = [extension = guard.extension](const GpuOwner& owner, const RecognizerInfo& of) {
+          extension->on_owner(owner, of);
+        };
+      }
       const auto owner = system.spawn<caf::detached>(gpu_owner, setup);
       owners.actors.push_back(owner);
       const Started answer = start(self, owner);
@@ -154,7 +183,8 @@ struct RecognitionService::Impl {
       started.push_back({.actor = owner,
                          .max_streams = answer->max_streams,
                          .model_identity = answer->model_identity,
-                         .replace = [this, setup] { return system.spawn<caf::detached>(gpu_owner, setup); }});
+                         .replace = [this, setup] { return system.spawn<caf::detached>(gpu_owner, setup); },
+                         .is_shared = guard.shares_owners()});
     }
     return started;
   }
@@ -164,6 +194,8 @@ struct RecognitionService::Impl {
   RecognizerInfo info;
   SystemConfig config;
   caf::actor_system system;
+  ExtensionGuard guard;
+  const bool has_own_owners;
   int credit_ms;  // of sessions that open
   PlacementActor placement;
   GatewayActor gateway;
@@ -193,7 +225,10 @@ void RecognitionService::listening() { impl_->status->set_listening(); }
 
 bool RecognitionService::has_hung_owner() const { return impl_->status->has_hung_owner(); }
 
-void RecognitionService::drain() { caf::anon_send(impl_->gateway, drain_atom_v); }
+void RecognitionService::drain() {
+  if (impl_->guard.extension) impl_->guard.extension->drain();
+  caf::anon_send(impl_->gateway, drain_atom_v);
+}
 
 void RecognitionService::stop() { caf::anon_send<caf::message_priority::high>(impl_->gateway, stop_atom_v); }
 

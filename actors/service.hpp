@@ -1,5 +1,6 @@
 #pragma once
 
+#include <caf/fwd.hpp>
 #include <chrono>
 #include <filesystem>
 #include <memory>
@@ -15,8 +16,28 @@
 
 namespace tutti {
 
+/// What extends a service beyond this process. Calls come from one thread, but on_owner.
+class ServiceExtension {
+ public:
+  virtual ~ServiceExtension() = default;
+  /// Whether others use the owners too.
+  [[nodiscard]] virtual bool shares_owners() const = 0;
+  /// What the actor system has to be, before there is one.
+  virtual void configure(caf::actor_system_config& config) = 0;
+  /// Before any owner starts.
+  virtual void prepare(caf::actor_system& system) = 0;
+  /// An owner has started, at first or in place of another, if they are shared. From its thread.
+  virtual void on_owner(const GpuOwner& owner, const RecognizerInfo& info) = 0;
+  /// All else has started. May throw SetupError.
+  virtual void start(const PlacementActor& placement, const std::shared_ptr<ServerStatus>& status) = 0;
+  /// The service takes no new streams.
+  virtual void drain() = 0;
+  /// Ends its actors, and waits for them. After prepare, whether or not it was started.
+  virtual void stop() = 0;
+};
+
 struct ServiceOptions {
-  std::vector<OwnerSetup> owners;  ///< one a device
+  std::vector<OwnerSetup> owners;  ///< one a device; none where an extension brings others
   int credit_ms = 4000;
   EndpointRules endpoint = EndpointRules::none();  ///< of streams whose client does not say
   std::chrono::seconds grace{10};
@@ -26,6 +47,7 @@ struct ServiceOptions {
   CallbackRule callback;
   std::filesystem::path trace_folder;  ///< of timelines of sessions; empty = none
   int worker_threads = 1;              ///< for all actors but the owners, which have a thread each
+  std::shared_ptr<ServiceExtension> extension = nullptr;
 };
 
 /// Of a model that takes over from another.
@@ -50,6 +72,7 @@ class RecognitionService {
   [[nodiscard]] UploadPort& uploads();
   [[nodiscard]] SubscriptionPort& subscriptions();
   [[nodiscard]] const StatusPort& status() const;
+  /// Of the own owners.
   [[nodiscard]] const RecognizerInfo& info() const;
 
   /// From now on, of `options`: credit_ms, endpoint, grace, placement and uploads, for what begins then.

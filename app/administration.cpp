@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "actors/thread_roles.hpp"
+#include "app/cluster_plan.hpp"
 #include "config/config_changes.hpp"
 
 namespace tutti {
@@ -104,7 +105,11 @@ std::string Administration::apply() {
   const ConfigChanges changes = compare_configs(running_.config, read_config_());
   const ServerConfig& config = changes.config;
   const NetOptions network = plan_network(config, running_.devices.threads);
-  std::optional<Generation> generation = load_in_background(changes, running_, metrics_);
+  std::optional<Generation> generation;
+  if (has_owners(config)) generation = load_in_background(changes, running_, metrics_);
+  if (generation && plan_cluster(running_.config)) {
+    throw SetupError("the model of a process of a cluster changes with a restart (docs/cluster.md)");
+  }
   ServiceOptions options = plan_service(config, running_.devices.threads);
   if (generation) options.owners = std::exchange(generation->owners, {});
   const Handover handover = service_.use(options);

@@ -1,13 +1,15 @@
 #include <CLI/CLI.hpp>
 #include <exception>
 #include <iostream>
+#include <string>
 
 #include "app/commands.hpp"
+#include "app/version.hpp"
 
 int main(int argc, char** argv) {
   CLI::App app("Tutti: streaming speech recognition", "tutti");
   app.footer("tutti COMMAND --help says more about a command.");
-  app.set_version_flag("--version", "tutti " TUTTI_VERSION);
+  app.set_version_flag("--version", "tutti " + std::string(tutti::program_version()));
   app.require_subcommand(1);
   int exit_code = 0;
   tutti::add_serve(app, exit_code);

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "actors/service.hpp"
 #include "app/administration.hpp"
 #include "app/bundled_model.hpp"
+#include "app/cluster_plan.hpp"
 #include "app/commands.hpp"
 #include "app/gpu_metrics.hpp"
 #include "app/log_format.hpp"
@@ -55,16 +57,30 @@ Generation first_generation(const ServerConfig& config, const DevicePlan& plan,
   return first;
 }
 
+/// Of this process; null when it is alone.
+std::shared_ptr<Cluster> make_cluster(std::optional<ClusterOptions> options, const Generation& own) {
+  if (!options) return nullptr;
+  options->device = own.model.device;
+  std::optional<ClusterModel> model;
+  if (own.network) model = {.identity = own.identity, .model = own.network};
+  return std::make_shared<Cluster>(std::move(*options), std::move(model));
+}
+
 /// The order of the end: the gateway drains, then the sockets close, then the actors go.
 void serve(const std::function<ServerConfig()>& read_config) {
   const ServerConfig config = read_config();
   block_signals({SIGTERM, SIGINT, SIGHUP});
   start_log(config);
   cpu::use_level(config.engine.cpu_level);
-  const DevicePlan plan = plan_devices(config.engine);
+  const DevicePlan plan = has_owners(config) ? plan_devices(config.engine) : plan_without_devices();
   // Before the model, which takes longer: most mistakes are here.
   const NetOptions network = plan_network(config, plan.threads);
   if (network.tls && !network.tls->warning.empty()) spdlog::warn("{}", network.tls->warning);
+  const std::optional<ClusterOptions> cluster_options = plan_cluster(config);
+  if (cluster_options) {
+    const ClusterIdentity identity(cluster_options->credentials);
+    spdlog::info("cluster: {}", describe(*cluster_options, identity.description()));
+  }
   const auto metrics = std::make_shared<Metrics>();
   std::shared_ptr<CallbackSender> callback;
   if (auto options = plan_callback(config)) {
@@ -72,12 +88,18 @@ void serve(const std::function<ServerConfig()>& read_config) {
     metrics->add_source(std::make_shared<CallbackMetrics>(callback->stats()));
     spdlog::info("results are posted to {}", config.callback_url);
   }
-  Generation first = first_generation(config, plan, metrics);
+  Generation first;
+  if (has_owners(config)) first = first_generation(config, plan, metrics);
+  const std::shared_ptr<Cluster> cluster = make_cluster(cluster_options, first);
+  if (cluster) metrics->add_source(cluster->metrics());
   ServiceOptions options = plan_service(config, plan.threads);
   options.owners = std::exchange(first.owners, {});
+  options.extension = cluster;
   options.callback = {.port = callback, .all_sessions = config.callback_sessions == "all"};
   RecognitionService service(options, metrics);
-  options.owners.clear();  // they hold the model
+  // They hold the model.
+  options.owners.clear();
+  first.network.reset();
   Administration administration(
       read_config, {.config = config, .devices = plan, .model = std::move(first.model)}, service, metrics);
   NetServer server(network, service.gateway(), service.status(), service.uploads(), service.subscriptions());
@@ -87,6 +109,9 @@ void serve(const std::function<ServerConfig()>& read_config) {
   server.start();
   service.listening();
   spdlog::info("listening on {}", describe(network, server.address()));
+  if (cluster && !cluster->address().empty()) {
+    spdlog::info("listening on {} for gateways of the cluster", cluster->address());
+  }
   for (const ListenerAddress& listener : server.listeners()) {
     if (listener.is_audiosocket)
       spdlog::info("listening on {} for AudioSocket, for everybody", listener.address);
@@ -143,6 +168,7 @@ void add_config_flags(CLI::App& command, ServeOptions& options) {
     flag->group(name.starts_with("server.")     ? "Server"
                 : name.starts_with("admin.")    ? "Server"
                 : name.starts_with("callback.") ? "Callback"
+                : name.starts_with("cluster.")  ? "Cluster"
                                                 : "Engine");
   }
 }

@@ -9,6 +9,7 @@
 
 #include "actors/trace_writer.hpp"
 #include "app/bundled_model.hpp"
+#include "app/cluster_plan.hpp"
 #include "app/server_plan.hpp"
 #include "engine/engine.hpp"
 #include "gpu/cpu/level.hpp"
@@ -31,8 +32,8 @@ bool passes(std::string_view name, const std::function<std::string()>& part) {
 }  // namespace
 
 bool check_server(const ServerConfig& config) {
-  DevicePlan devices;
-  if (!passes("devices", [&] {
+  DevicePlan devices = plan_without_devices();
+  if (has_owners(config) && !passes("devices", [&] {
         cpu::use_level(config.engine.cpu_level);
         devices = plan_devices(config.engine);
         return describe(devices, config.engine) + (devices.note.empty() ? "" : "; " + devices.note);
@@ -42,7 +43,8 @@ bool check_server(const ServerConfig& config) {
   bool good = passes("listen", [&] {
     const NetOptions options = plan_network(config, devices.threads);
     const std::string warning = options.tls ? options.tls->warning : "";
-    return describe(options, options.bind) + (warning.empty() ? "" : "; warning: " + warning);
+    return describe(options, options.bind.empty() ? options.admin_bind : options.bind) +
+           (warning.empty() ? "" : "; warning: " + warning);
   });
   good &= passes("callback", [&] {
     auto options = plan_callback(config);
@@ -56,6 +58,12 @@ bool check_server(const ServerConfig& config) {
       return config.trace_dir;
     });
   }
+  good &= passes("cluster", [&] {
+    const auto options = plan_cluster(config);
+    return options ? describe(*options, ClusterIdentity(options->credentials).description())
+                   : std::string("there is none");
+  });
+  if (!has_owners(config)) return good;
   LoadedModels loaded;
   good &= passes("model", [&] {
     loaded = open_models(load_model(model_directory(config.model)), config.engine, devices);

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "app/bundled_model.hpp"
+#include "app/cluster_plan.hpp"
 #include "app/file_stamp.hpp"
 #include "app/machine_memory.hpp"
 #include "engine/engine.hpp"
@@ -28,6 +29,14 @@ DevicePlan plan_devices(const EngineConfig& config) {
   plan.cores = usable_cores();
   plan.threads = plan_threads(static_cast<int>(plan.cores.size()), config.owners);
   plan.devices = select_devices(config.device, plan.threads.owners, plan.note);
+  return plan;
+}
+
+DevicePlan plan_without_devices() {
+  DevicePlan plan;
+  plan.cores = usable_cores();
+  const int half = std::max(1, static_cast<int>(plan.cores.size()) / 2);
+  plan.threads = {.owners = 0, .pin_owners = false, .io_threads = half, .workers = half};
   return plan;
 }
 
@@ -81,11 +90,16 @@ std::optional<TlsIdentity> plan_certificate(const ServerConfig& config) {
 
 NetOptions plan_network(const ServerConfig& config, const ThreadPlan& threads) {
   NetOptions options;
-  options.bind = config.bind;
-  options.dialect_ports = dialect_ports(config.dialect_at);
-  options.audiosocket = config.audiosocket;
   options.io_threads = threads.io_threads;
   options.admin_bind = config.admin_bind;
+  if (has_clients(config)) {
+    options.bind = config.bind;
+    options.dialect_ports = dialect_ports(config.dialect_at);
+    options.audiosocket = config.audiosocket;
+  } else {
+    options.bind.clear();
+    if (options.admin_bind.empty()) options.admin_bind = config.bind;
+  }
   for (const std::string& range : config.trusted_proxies) {
     options.trusted_proxies.push_back(checked("server.trusted_proxies", AddressRange::parse(range)));
   }
@@ -292,8 +306,8 @@ int64_t reserved_by(const ServedModel& served, const Device& device) {
   return std::max<int64_t>(0, served.touched_bytes - resident_memory());
 }
 
-std::string identify(const Checkpoint& checkpoint, const EngineConfig& config) {
-  return fmt::format("{} {}", to_string(identify_model(checkpoint)), recognition_settings(config));
+RecognizerIdentity identify(const Checkpoint& checkpoint, const EngineConfig& config) {
+  return {.model = identify_model(checkpoint), .settings = recognition_settings(config)};
 }
 
 std::vector<OwnerSetup> plan_owners(const DevicePlan& plan, const LoadedModels& loaded,
@@ -318,7 +332,7 @@ std::vector<OwnerSetup> plan_owners(const DevicePlan& plan, const LoadedModels& 
   return owners;
 }
 
-Generation make_generation(Checkpoint checkpoint, std::string files, std::string identity,
+Generation make_generation(Checkpoint checkpoint, std::string files, RecognizerIdentity identity,
                            const ServerConfig& config, const DevicePlan& plan,
                            const std::shared_ptr<Metrics>& metrics, const ServedModel* served) {
   EngineConfig engine = config.engine;
@@ -335,9 +349,9 @@ Generation make_generation(Checkpoint checkpoint, std::string files, std::string
   PoolPlan pool = plan_memory(plan, loaded, engine, kept_audio(config), reserved);
   engine.max_num_blocks = pool.num_blocks;
   Generation generation;
-  generation.owners = plan_owners(plan, loaded, config, engine, identity, metrics);
+  generation.owners = plan_owners(plan, loaded, config, engine, to_string(identity), metrics);
   generation.model = {.files = std::move(files),
-                      .identity = std::move(identity),
+                      .identity = to_string(identity),
                       .description = describe(loaded.first()),
                       .device = std::move(loaded.device),
                       .unused_weights = loaded.first().unused_weights(),
@@ -346,6 +360,8 @@ Generation make_generation(Checkpoint checkpoint, std::string files, std::string
   // When the streams of a model before have ended, the engines of this one have the place of its.
   const int64_t others = served == nullptr ? resident_memory() : served->touched_bytes - served->pool.bytes;
   generation.model.touched_bytes = others + generation.model.pool.bytes;
+  generation.identity = std::move(identity);
+  generation.network = loaded.models.front();
   return generation;
 }
 
@@ -356,7 +372,7 @@ Generation load_generation(const ServerConfig& config, const DevicePlan& plan,
   const std::filesystem::path directory = model_directory(config.model);
   std::string files = stamp_files(directory);
   Checkpoint checkpoint = load_model(directory);
-  std::string identity = identify(checkpoint, config.engine);
+  RecognizerIdentity identity = identify(checkpoint, config.engine);
   return make_generation(std::move(checkpoint), std::move(files), std::move(identity), config, plan, metrics,
                          nullptr);
 }
@@ -368,8 +384,8 @@ std::optional<Generation> load_if_changed(const ServerConfig& config, const Devi
   std::string files = stamp_files(directory);
   if (!is_changed && files == served.files) return std::nullopt;
   Checkpoint checkpoint = load_model(directory);
-  std::string identity = identify(checkpoint, config.engine);
-  if (!is_changed && identity == served.identity) {
+  RecognizerIdentity identity = identify(checkpoint, config.engine);
+  if (!is_changed && to_string(identity) == served.identity) {
     served.files = std::move(files);
     return std::nullopt;
   }
@@ -386,7 +402,8 @@ ServiceOptions plan_service(const ServerConfig& config, const ThreadPlan& thread
   options.grace = std::chrono::seconds(config.grace_s);
   options.placement = {.max_wait = std::chrono::milliseconds(config.max_wait_ms),
                        .max_waiting = static_cast<size_t>(config.max_waiting),
-                       .owner_timeout = std::chrono::seconds(config.owner_timeout_s)};
+                       .owner_timeout = std::chrono::seconds(config.owner_timeout_s),
+                       .owners_may_join = !config.cluster_engines.empty()};
   options.uploads = {.max_uploads = config.max_uploads, .max_seconds = config.max_upload_seconds};
   options.subscribers = {.max_subscribers = config.max_subscribers};
   options.trace_folder = config.trace_dir;

@@ -12,6 +12,7 @@
 #include "app/usable_cores.hpp"
 #include "cache/pool_budget.hpp"
 #include "config/server_config.hpp"
+#include "engine/recognizer_identity.hpp"
 #include "gpu/device.hpp"
 #include "model/checkpoint.hpp"
 #include "model/conformer.hpp"
@@ -30,6 +31,8 @@ struct DevicePlan {
   std::string note;             ///< why not those that were asked for; else empty
 };
 [[nodiscard]] DevicePlan plan_devices(const EngineConfig& config);
+/// Of a process without owners: its cores are for sockets and actors.
+[[nodiscard]] DevicePlan plan_without_devices();
 
 // Both read their files, at the start and whenever these may have changed.
 
@@ -89,6 +92,8 @@ struct ServedModel {
 /// The owners of one model, which hold it. Not started yet.
 struct Generation {
   ServedModel model;
+  RecognizerIdentity identity;  ///< of which ServedModel::identity is the text
+  std::shared_ptr<const ConformerCtc> network;
   std::vector<OwnerSetup> owners;
 };
 

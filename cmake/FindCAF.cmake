@@ -1,6 +1,6 @@
 # Debian's libcaf-dev ships no CMake package: headers and one library per module.
 #
-#   find_package(CAF REQUIRED)   ->   CAF::core
+#   find_package(CAF REQUIRED [COMPONENTS io openssl])   ->   CAF::core, CAF::io, CAF::openssl
 
 find_path(CAF_INCLUDE_DIR NAMES caf/all.hpp)
 find_library(CAF_CORE_LIBRARY NAMES caf_core)
@@ -30,4 +30,17 @@ if(CAF_FOUND AND NOT TARGET CAF::core)
   # SYSTEM includes: the headers are not clean under -Wpedantic -Wshadow.
   set_target_properties(CAF::core PROPERTIES IMPORTED_LOCATION "${CAF_CORE_LIBRARY}"
                                              INTERFACE_INCLUDE_DIRECTORIES "${CAF_INCLUDE_DIR}")
+endif()
+
+foreach(component ${CAF_FIND_COMPONENTS})
+  find_library(CAF_${component}_LIBRARY NAMES caf_${component} REQUIRED)
+  mark_as_advanced(CAF_${component}_LIBRARY)
+  if(NOT TARGET CAF::${component})
+    add_library(CAF::${component} UNKNOWN IMPORTED)
+    set_target_properties(CAF::${component} PROPERTIES IMPORTED_LOCATION "${CAF_${component}_LIBRARY}"
+                                                       INTERFACE_LINK_LIBRARIES CAF::core)
+  endif()
+endforeach()
+if(TARGET CAF::openssl AND TARGET CAF::io)
+  set_property(TARGET CAF::openssl APPEND PROPERTY INTERFACE_LINK_LIBRARIES CAF::io)
 endif()

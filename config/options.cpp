@@ -86,6 +86,7 @@ bool is_anything(std::string_view /*text*/) { return true; }
 
 constexpr std::array<std::string_view, 5> log_levels{"trace", "debug", "info", "warn", "error"};
 constexpr std::array<std::string_view, 2> log_formats{"text", "json"};
+constexpr std::array<std::string_view, 3> roles{"both", "gateway", "engine"};
 constexpr std::array<std::string_view, 2> callback_sessions{"unread", "all"};
 constexpr std::array<std::string_view, 6> cpu_levels{"auto",   "portable",    "avx2",
                                                      "avx512", "avx512_vnni", "neon"};
@@ -96,6 +97,10 @@ constexpr std::array<std::string_view, 2> capacity_policies{"finalize", "recycle
 constexpr int no_limit = std::numeric_limits<int>::max();
 
 constexpr ConfigOption table[] = {
+    {"server.role",
+     "What this process does: serve clients with the engines of a cluster, recognize for its gateways, or "
+     "both, as a server that is alone does.",
+     ChoiceField{member<&ServerConfig::role>, roles}},
     {"server.bind", "Address and port to listen on.",
      TextField{member<&ServerConfig::bind>, is_address, "HOST:PORT, such as 127.0.0.1:8080 or [::]:8080"}},
     {"server.dialect_at", "Ports that dialects have of their own, where their clients expect them.",
@@ -208,6 +213,22 @@ constexpr ConfigOption table[] = {
      number<&ServerConfig::callback_attempts>(1, 100)},
     {"callback.max_queued", "Messages that may wait; one more is dropped.",
      number<&ServerConfig::callback_max_queued>(1, 1000000)},
+
+    {"cluster.bind",
+     "Address and port where gateways find the cores and GPUs of this process; empty is nowhere.",
+     TextField{member<&ServerConfig::cluster_bind>, is_address_or_empty,
+               "ADDRESS:PORT of a private network, such as 10.0.0.3:7000"}},
+    {"cluster.bind_any", "Let cluster.bind be an address that others than the cluster reach.",
+     SwitchField{member<&ServerConfig::cluster_bind_any>}},
+    {"cluster.engines", "Engines whose cores and GPUs this process uses: all that are found at these names.",
+     ListField{member<&ServerConfig::cluster_engines>, is_address, "HOST:PORT, such as engines:7000"}},
+    {"cluster.certificate", "Who this process is to the others of its cluster (PEM, with its chain).",
+     TextField{member<&ServerConfig::cluster_certificate>, is_anything, "a file"}},
+    {"cluster.key", "Private key of that certificate (PEM, not encrypted).",
+     TextField{member<&ServerConfig::cluster_key>, is_anything, "a file"}},
+    {"cluster.ca",
+     "The cluster's own authority (PEM): whoever has a certificate of it belongs to the cluster.",
+     TextField{member<&ServerConfig::cluster_ca>, is_anything, "a file"}},
 
     {"engine.device", "What recognises: the CPU, GPUs by their numbers, or all GPUs, else the CPU.",
      TextField{member<&EngineConfig::device>, is_device,

@@ -9,6 +9,7 @@ namespace tutti {
 
 /// Everything `tutti serve` can be told.
 struct ServerConfig {
+  std::string role = "both";  ///< of a process of a cluster: "gateway", "engine"
   std::string bind = "127.0.0.1:8080";
   std::vector<std::string> dialect_at;       ///< "PORT=DIALECT": ports that dialects have of their own
   std::string audiosocket;                   ///< where Asterisk's AudioSocket is served; empty = nowhere
@@ -53,6 +54,13 @@ struct ServerConfig {
   int callback_timeout_s = 10;                         ///< of one attempt
   int callback_attempts = 6;
   int callback_max_queued = 1000;
+  // The other processes of a cluster.
+  std::string cluster_bind;                  ///< where gateways find this process's owners; empty = nowhere
+  bool cluster_bind_any = false;             ///< it may be an address that others reach too
+  std::vector<std::string> cluster_engines;  ///< HOST:PORT of those whose owners this process uses
+  std::string cluster_certificate;           ///< PEM, as are key and ca
+  std::string cluster_key;
+  std::string cluster_ca;
   std::string log_level = "info";   ///< trace, debug, info, warn, error
   std::string log_format = "text";  ///< or json
   std::string trace_dir;            ///< where timelines of sessions are written; empty = nowhere

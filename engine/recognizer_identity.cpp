@@ -24,6 +24,10 @@ std::string recognition_settings(const EngineConfig& config) {
   return settings;
 }
 
+std::string to_string(const RecognizerIdentity& identity) {
+  return to_string(identity.model) + " " + identity.settings;
+}
+
 std::string difference(const RecognizerIdentity& wanted, const RecognizerIdentity& found) {
   if (wanted.model != found.model) {
     return fmt::format("its model is {}; {} is wanted", to_string(found.model), to_string(wanted.model));

@@ -19,6 +19,9 @@ struct RecognizerIdentity {
 /// The fields of `config` that decide results, as "weights=fp32 decoder=prefix beam=10 ...".
 [[nodiscard]] std::string recognition_settings(const EngineConfig& config);
 
+/// What is the same for equal identities alone.
+[[nodiscard]] std::string to_string(const RecognizerIdentity& identity);
+
 /// In which way `found` is not `wanted`, for a person; empty when it is.
 [[nodiscard]] std::string difference(const RecognizerIdentity& wanted, const RecognizerIdentity& found);
 

@@ -115,7 +115,7 @@ void check_address(const tcp::endpoint& endpoint, std::string_view flag) {
 }  // namespace
 
 void check_listener(const NetOptions& options) {
-  check_address(allowed_endpoint(options, options.bind, "--bind"), "--bind");
+  if (!options.bind.empty()) check_address(allowed_endpoint(options, options.bind, "--bind"), "--bind");
   if (!options.admin_bind.empty()) {
     check_address(allowed_endpoint(options, options.admin_bind, "--admin-bind"), "--admin-bind");
   }
@@ -166,12 +166,14 @@ Hub::Hub(const NetOptions& options, GatewayPort& gateway_port, const StatusPort&
       options_(std::make_shared<const NetOptions>(options)),
       door_(options.credentials, options.max_connections_per_address) {
   if (has_tls_) tls_ = make_context(*options.tls);
-  const tcp::endpoint endpoint = allowed_endpoint(options, options.bind, "--bind");
   using enum Listener::Kind;
-  listen(listeners_.emplace_back(strand_, endpoint, http, nullptr), "--bind");
-  for (const DialectPort& own : options.dialect_ports) {
-    const tcp::endpoint where(endpoint.address(), own.port);
-    listen(listeners_.emplace_back(strand_, where, http, own.dialect), "--dialect-at");
+  if (!options.bind.empty()) {
+    const tcp::endpoint endpoint = allowed_endpoint(options, options.bind, "--bind");
+    listen(listeners_.emplace_back(strand_, endpoint, http, nullptr), "--bind");
+    for (const DialectPort& own : options.dialect_ports) {
+      const tcp::endpoint where(endpoint.address(), own.port);
+      listen(listeners_.emplace_back(strand_, where, http, own.dialect), "--dialect-at");
+    }
   }
   if (!options.admin_bind.empty()) {
     const tcp::endpoint where = allowed_endpoint(options, options.admin_bind, "--admin-bind");

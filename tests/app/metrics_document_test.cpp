@@ -11,6 +11,7 @@
 #include "actors/metrics.hpp"
 #include "app/gpu_metrics.hpp"
 #include "app/net_metrics.hpp"
+#include "cluster/cluster_metrics.hpp"
 
 namespace tutti {
 namespace {
@@ -60,6 +61,9 @@ Kinds exported() {
   metrics.add_source(std::make_shared<CallbackMetrics>(callback));
   metrics.add_source(std::make_shared<GpuMetrics>(std::vector<ServingGpu>{{}},
                                                   [](const Device&) { return DeviceMemory{}; }));
+  const auto cluster = std::make_shared<ClusterMetrics>();
+  cluster->engine_places("10.0.0.3:7000", 64);
+  metrics.add_source(cluster);
   std::istringstream text(metrics.text());
   Kinds kinds;
   std::string hash;
