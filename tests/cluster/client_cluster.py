@@ -18,6 +18,7 @@ from cluster_processes import PROGRAM, Authority, Engine, Gateway, RelayedHost, 
 from client_websockets import ONE_SEGMENT, AsyncTest, next_event
 from faulty_cluster import FaultyCluster
 
+REFUSALS = (websockets.InvalidStatusCode, websockets.ConnectionClosedError)
 OTHER_MODEL = pathlib.Path(__file__).resolve().parents[1] / "data/conformer-u2pp-tiny"
 
 
@@ -65,18 +66,22 @@ class MembersTest(AsyncTest):
         await next_event(ws, "ready")
         return ws
 
+    def expect_no_place(self, refusal):
+        """Before the upgrade, where the gateway knows it already; else as a session."""
+        self.assertIn(getattr(refusal, "status_code", None) or refusal.code, (503, 1013))
+
     async def expect_full(self, gateway):
-        with self.assertRaises(websockets.InvalidStatusCode) as refusal:
+        with self.assertRaises(REFUSALS) as refusal:
             await self.opened(gateway)
-        self.assertEqual(refusal.exception.status_code, 503)
+        self.expect_no_place(refusal.exception)
 
     async def open_when_free(self, gateway):
         deadline = time.monotonic() + 60
         while True:
             try:
                 return await self.opened(gateway)
-            except websockets.InvalidStatusCode as refusal:
-                self.assertEqual(refusal.status_code, 503)
+            except REFUSALS as refusal:
+                self.expect_no_place(refusal)
                 self.assertLess(time.monotonic(), deadline, gateway.read_log())
                 await asyncio.sleep(0.1)
 
@@ -123,7 +128,10 @@ class MembersTest(AsyncTest):
                     raise ConnectionAbortedError
         with socket.create_connection((host, int(port)), timeout=30) as plain:
             plain.sendall(b"GET / HTTP/1.1\r\n\r\n")
-            answer = plain.recv(4096)
+            try:
+                answer = plain.recv(4096)
+            except ConnectionResetError:
+                answer = b""
             self.assertNotIn(b"CAF", answer)
 
     def test_without_an_authority_of_its_own_a_process_does_not_start(self):
