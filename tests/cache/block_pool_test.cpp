@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "tests/cache/host_ops.hpp"
@@ -207,6 +208,31 @@ TEST(BlockPool, ADefaultBlockTakes192KiBIn2Bytes) {
   EXPECT_EQ(bytes_per_kv_block(defaults, DType::bf16), int64_t{192} << 10);
   EXPECT_EQ(2048 * bytes_per_kv_block(defaults, DType::bf16), int64_t{384} << 20);
   EXPECT_EQ(bytes_per_kv_block(defaults, DType::f32), int64_t{384} << 10);
+}
+
+TEST(BlockPool, RefusesMoreFramesThanKernelsHaveNumbersFor) {
+  HostOps ops;
+  CacheConfig config = small_config();
+  config.max_num_blocks = std::numeric_limits<int32_t>::max() / config.chunk_size + 1;
+  expect_throws<std::invalid_argument>([&] { BlockPool(config, ops); }, "2147483648 frames",
+                                       "at most 2147483647");
+}
+
+TEST(BlockPool, WritesToOtherBlocksWhatItGathered) {
+  HostOps ops;
+  BlockPool from(small_config(), ops);
+  const std::array<int32_t, 2> blocks{4, 1};
+  std::vector<float> values(static_cast<size_t>(from.block_floats(2)));
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
+  from.write(blocks, values);
+  const Tensor gathered = ops.allocate(DType::f32, {from.block_floats(2)});
+  from.gather(blocks, gathered);
+  EXPECT_TRUE(std::equal(values.begin(), values.end(), gathered.view().f32()));
+  EXPECT_EQ(from.get_kv_block_view(0, 4).k.f32()[0], 0.0F);
+  EXPECT_EQ(from.get_kv_block_view(0, 1).k.f32()[0], static_cast<float>(values.size() / 8));
+  EXPECT_EQ(from.get_kv_block_view(1, 4).v.f32()[0], static_cast<float>(values.size() / 4 * 3));
+  EXPECT_EQ(from.get_kv_block_view(0, 0).k.f32()[0], 0.0F);
+  EXPECT_THROW(from.write(blocks, std::span(values).first(3)), std::invalid_argument);
 }
 
 }  // namespace
