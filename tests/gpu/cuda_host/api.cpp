@@ -223,6 +223,7 @@ int follow(Queue* queue, Event* event) {
 int reached(Event* event, int* yes) {
   *yes = 1;
   const Moment& moment = *event->moment;
+  if (moment.queue != nullptr) require_running(moment.queue, "an event is asked for");
   if (moment.reached == moment.put) return 0;
   if (is_lost(moment.queue)) return lost;
   if (by_lot(moment.queue)) {

@@ -177,6 +177,35 @@ TEST(CudaHost, RefusesAKernelThatIsGivenAnotherGpusMemory) {
   EXPECT_THROW(first->copy(there, here), cuda::host::KernelFault);
 }
 
+TEST(CudaHost, RefusesWhatMayNotBeDoneWhileAGraphIsRecorded) {
+  const cuda::PluginApi& api = cuda::host::api();
+  cuda::Queue* queue = nullptr;
+  cuda::Event* event = nullptr;
+  cuda::Graph* graph = nullptr;
+  std::byte* memory = nullptr;
+  int32_t not_pinned = 0;
+  int yes = 0;
+  ASSERT_EQ(api.open_queue(0, &queue), 0);
+  ASSERT_EQ(api.open_event(0, 0, &event), 0);
+  ASSERT_EQ(api.allocate(0, sizeof(not_pinned), &memory), 0);
+  ASSERT_EQ(api.mark(queue, event), 0);
+  ASSERT_EQ(api.start_recording(queue, cuda::QueueMode::record), 0);
+  std::byte* more = nullptr;
+  EXPECT_THROW(api.allocate(0, 4, &more), cuda::host::KernelFault);
+  EXPECT_THROW(api.allocate_pinned(4, &more), cuda::host::KernelFault);
+  EXPECT_THROW(api.copy(queue, memory, &not_pinned, sizeof(not_pinned)), cuda::host::KernelFault);
+  EXPECT_THROW(api.mark(queue, event), cuda::host::KernelFault);
+  EXPECT_THROW(api.follow(queue, event), cuda::host::KernelFault);
+  EXPECT_THROW(api.reached(event, &yes), cuda::host::KernelFault);
+  EXPECT_THROW(api.wait(queue), cuda::host::KernelFault);
+  ASSERT_EQ(api.finish_recording(queue, &graph), 0);
+  api.release_graph(graph);
+  EXPECT_EQ(api.wait(queue), 0);
+  api.close_event(event);
+  api.release(memory);
+  api.close_queue(queue);
+}
+
 TEST(CudaHost, FailsEveryCallToAGpuThatIsLost) {
   const auto ops = make_cuda_ops(cuda::host::api(), 1);
   const Tensor tensor = ops->allocate(DType::f32, {1, 8});
