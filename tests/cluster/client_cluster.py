@@ -29,7 +29,7 @@ class FaultTest(AsyncTest):
         rng = random.Random(seed)
         # Long enough for a stopped engine, and one on a frozen way, to be given up.
         kinds = rng.sample(sorted(RelayedHost.TROUBLES), len(RelayedHost.TROUBLES))
-        strikes = [(kind, 3.0 if kind in ("stop", "freeze") else 0.2) for kind in kinds]
+        strikes = [(kind, 4.0 if kind in ("stop", "freeze") else 0.2) for kind in kinds]
         with FaultyCluster(gateways=1, engines=3, streams=9, rng=rng, longest_clip=4.0) as cluster:
             speeches = await cluster.load_speeches(4)
             await cluster.suffer(speeches, strikes)

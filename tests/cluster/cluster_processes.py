@@ -17,7 +17,7 @@ from tutti_server import PROGRAM  # noqa: E402, F401
 from relay import Relay  # noqa: E402
 
 # A lost engine is noticed soon. Tests send faster than anybody speaks, on machines that do other things too.
-OPTIONS = ["--owner-timeout-s", "1", "--snapshot-ms", "1000", "--latency-target-ms", "0", "--grace-s", "60"]
+OPTIONS = ["--owner-timeout-s", "2", "--snapshot-ms", "1000", "--latency-target-ms", "0", "--grace-s", "60"]
 # How the expected transcripts were made.
 DECODER = ["--decoder", "greedy", "--owners", "1"]
 
