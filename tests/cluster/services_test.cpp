@@ -51,19 +51,19 @@ class ServicesTest : public testing::Test {
     return member;
   }
 
-  std::unique_ptr<Member> start_engine(const TestAuthority& authority, int owners = 1) {
+  std::unique_ptr<Member> start_engine(const TestAuthority& signer, int owners = 1) {
     ClusterOptions options;
     options.bind = "127.0.0.1:0";
     options.name = "engine";
-    options.credentials = authority.credentials("engine");
+    options.credentials = signer.credentials("engine");
     return start(std::move(options), owners);
   }
 
-  std::unique_ptr<Member> start_gateway(const TestAuthority& authority, std::vector<std::string> engines) {
+  std::unique_ptr<Member> start_gateway(const TestAuthority& signer, std::vector<std::string> engines) {
     ClusterOptions options;
     options.engines = std::move(engines);
     options.name = "gateway";
-    options.credentials = authority.credentials("gateway");
+    options.credentials = signer.credentials("gateway");
     return start(std::move(options), 0);
   }
 

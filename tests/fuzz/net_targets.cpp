@@ -122,7 +122,7 @@ void check_request(const http::request<http::empty_body>& request) {
   require(target.path.find('?') == std::string_view::npos, "a path ends where its query begins");
   const CredentialHeaders credentials = credential_headers(request);
   if (const auto key = presented_key(credentials)) require(!key->empty(), "a key is not empty");
-  (void)Credentials({{.name = "a", .digest = {}, .terms = {}}}).admit(credentials, {});
+  (void)Credentials(std::vector<ApiKey>{{.name = "a", .digest = {}, .terms = {}}}).admit(credentials, {});
   const std::string_view subprotocol = key_subprotocol(credentials.websocket_protocol);
   require(is_field_value(subprotocol), "a subprotocol can be chosen");
   const auto proxies = std::vector{AddressRange::parse("10.0.0.0/8").value()};
