@@ -15,6 +15,7 @@
 #include "cluster/dialer.hpp"
 #include "cluster/directory.hpp"
 #include "cluster/engine_host.hpp"
+#include "cluster/error_queue.hpp"
 
 namespace tutti {
 namespace {
@@ -56,6 +57,7 @@ struct Cluster::Impl {
   Impl(ClusterOptions given, std::optional<ClusterModel> own)
       : options(std::move(given)), model(std::move(own)), identity(options.credentials) {
     check_cluster(options);
+    require_clean_error_queue();
   }
 
   ClusterOptions options;
