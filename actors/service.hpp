@@ -24,11 +24,11 @@ class ServiceExtension {
   [[nodiscard]] virtual bool shares_owners() const = 0;
   /// What the actor system has to be, before there is one.
   virtual void configure(caf::actor_system_config& config) = 0;
-  /// Before any owner starts.
+  /// Before any owner starts. May throw SetupError.
   virtual void prepare(caf::actor_system& system) = 0;
   /// An owner has started, at first or in place of another, if they are shared. From its thread.
   virtual void on_owner(const GpuOwner& owner, const RecognizerInfo& info) = 0;
-  /// All else has started. May throw SetupError.
+  /// All else has started.
   virtual void start(const PlacementActor& placement, const std::shared_ptr<ServerStatus>& status) = 0;
   /// The service takes no new streams.
   virtual void drain() = 0;

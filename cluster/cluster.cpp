@@ -74,6 +74,19 @@ struct Cluster::Impl {
     actor = nullptr;
   }
 
+  /// Gateways that come before the owners have started are told so, and come again.
+  void publish() {
+    const HostPort at = split_host_port(options.bind);
+    const auto port = caf::openssl::publish(caf::actor_cast<caf::actor>(host),
+                                            static_cast<uint16_t>(std::stoi(at.port)), at.host.c_str(), true);
+    if (!port) {
+      end(host);
+      throw SetupError(
+          fmt::format("cluster.bind = {}: cannot listen: {}", options.bind, system->render(port.error())));
+    }
+    address = options.bind.substr(0, options.bind.rfind(':') + 1) + std::to_string(*port);
+  }
+
   std::string address;
   caf::actor_system* system = nullptr;
   EngineHost host;
@@ -115,6 +128,7 @@ void Cluster::prepare(caf::actor_system& system) {
                                                           .name = impl_->options.name,
                                                           .device = impl_->options.device,
                                                           .metrics = impl_->metrics});
+  impl_->publish();
 }
 
 void Cluster::on_owner(const GpuOwner& owner, const RecognizerInfo& info) {
@@ -125,17 +139,6 @@ void Cluster::on_owner(const GpuOwner& owner, const RecognizerInfo& info) {
 }
 
 void Cluster::start(const PlacementActor& placement, const std::shared_ptr<ServerStatus>& status) {
-  if (shares_owners()) {
-    const HostPort at = split_host_port(impl_->options.bind);
-    const auto port = caf::openssl::publish(caf::actor_cast<caf::actor>(impl_->host),
-                                            static_cast<uint16_t>(std::stoi(at.port)), at.host.c_str(), true);
-    if (!port) {
-      throw SetupError(fmt::format("cluster.bind = {}: cannot listen: {}", impl_->options.bind,
-                                   impl_->system->render(port.error())));
-    }
-    impl_->address =
-        impl_->options.bind.substr(0, impl_->options.bind.rfind(':') + 1) + std::to_string(*port);
-  }
   if (impl_->options.engines.empty()) return;
   impl_->dialer = std::make_unique<Dialer>(impl_->identity.files());
   Dialer* const dialer = impl_->dialer.get();

@@ -123,6 +123,13 @@ class LinksTest : public ActorTest {
     system.run();
   }
 
+  /// What the owner says of its first stream.
+  void tell(const Log& log, Update update) {
+    caf::anon_send(log->streams[0], update_atom_v,
+                   StreamUpdates{make_buffer(std::vector{std::move(update)}), log->options[0].tag});
+    system.run();
+  }
+
   static bool is_ready(const Session& session) { return session.sink->count("\"ready\"") == 1; }
 
   std::string gateway_text() const { return text_of(*gateway_metrics); }
@@ -168,8 +175,7 @@ TEST_F(LinksTest, AStreamIsRecognizedByAnEngineAsByAnOwnerOfThisProcess) {
   final.text = "heard far away";
   final.reason = FinalReason::finalize;
   final.consumed_samples = 1600;
-  send_update(log->streams[0], final);
-  system.run();
+  tell(log, final);
   EXPECT_EQ(session.sink->count("heard far away"), 1);
   EXPECT_EQ(session.sink->granted, 2 * (credit_ms * 16 + 1600)) << "what was consumed is granted again";
   say_text(session, R"({"type":"reset"})");
@@ -178,8 +184,7 @@ TEST_F(LinksTest, AStreamIsRecognizedByAnEngineAsByAnOwnerOfThisProcess) {
   EXPECT_EQ(log->finished, 1);
   Update done;
   done.kind = Update::Kind::done;
-  send_update(log->streams[0], done);
-  system.run();
+  tell(log, done);
   EXPECT_TRUE(session.sink->closed());
 }
 
