@@ -151,10 +151,15 @@ class MembersTest(AsyncTest):
 
     async def test_an_engine_with_another_model_or_another_use_of_it_is_not_used(self):
         engine = self.engine()
-        gateway = self.gateway([engine, *(others := [self.engine(model=OTHER_MODEL), self.engine("--weights", "bf16")])])
-        gateway.wait_for(engine.cluster_address)
-        self.expect_in_log(gateway, rf"{others[0].cluster_address}.* is not used: .*its model is")
-        self.expect_in_log(gateway, rf"{others[1].cluster_address}.* is not used: .*weights=bf16")
+        ports = [free_port(), free_port()]
+        addresses = [f"127.0.0.1:{port}" for port in ports]
+        gateway = Gateway(self.authority, [engine.cluster_address, *addresses])
+        self.addCleanup(gateway.kill)
+        gateway.wait_for(engine.cluster_address)  # what it wants from now on
+        self.engine(model=OTHER_MODEL, port=ports[0])
+        self.engine("--weights", "bf16", port=ports[1])
+        self.expect_in_log(gateway, rf"{addresses[0]}.* is not used: .*its model is")
+        self.expect_in_log(gateway, rf"{addresses[1]}.* is not used: .*weights=bf16")
         self.assertEqual(list(gateway.places()), [engine.cluster_address])
 
     async def test_a_gateway_of_another_version_is_refused(self):
