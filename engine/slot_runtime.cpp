@@ -22,6 +22,12 @@ std::vector<StreamStateSpec> declared_states(const SlotEncoder& encoder) {
   return {specs.begin(), specs.end()};
 }
 
+Tensor blank_window(const SlotEncoder& encoder) {
+  Tensor window = host_tensor(DType::f32, {encoder.geometry().window, encoder.num_mel_bins()});
+  std::fill_n(window.view().f32(), window.shape().elements(), encoder.streaming_pad_value());
+  return window;
+}
+
 int positive_lanes(int max_batch_size) {
   if (max_batch_size >= 1) return max_batch_size;
   throw std::invalid_argument(
@@ -38,9 +44,8 @@ SlotRuntime::SlotRuntime(std::shared_ptr<const SlotEncoder> encoder, std::unique
       max_batch_size_(positive_lanes(max_batch_size)),
       states_(declared_states(*encoder_), max_streams, 1, *ops_),
       workspace_(encoder_->make_workspace(*ops_, max_batch_size)),
-      windows_(host_tensor(DType::f32, {max_batch_size, geometry_.window, encoder_->num_mel_bins()})),
-      blank_window_(host_tensor(DType::f32, {geometry_.window, encoder_->num_mel_bins()})) {
-  std::fill_n(blank_window_.view().f32(), blank_window_.shape().elements(), encoder_->streaming_pad_value());
+      windows_(ops_->allocate(DType::f32, {max_batch_size, geometry_.window, encoder_->num_mel_bins()})),
+      blank_window_(ops_->upload(blank_window(*encoder_))) {
   for (const StreamStateSpec& spec : states_.specs()) {
     gathered_.push_back(ops_->allocate(spec.dtype, spec.shape.with_axis(spec.slot_axis, max_batch_size)));
   }
@@ -69,7 +74,7 @@ TensorView SlotRuntime::forward(std::span<const SlotLane> lanes) {
   features_.assign(width, blank_window_.view().f32());
   slots_.assign(width, states_.scratch_slot());
   for (size_t i = 0; i < lanes.size(); ++i) {
-    features_[i] = whole_window(lanes[i], i);
+    features_[i] = whole_window(lanes[i], i).f32();
     slots_[i] = lanes[i].slot;
   }
 
@@ -91,18 +96,19 @@ int SlotRuntime::padded_width(int lanes) const {
   return std::min(static_cast<int>(std::bit_ceil(static_cast<unsigned>(lanes))), max_batch_size_);
 }
 
-const float* SlotRuntime::whole_window(const SlotLane& lane, size_t index) {
-  if (lane.feature_frames == geometry_.window) return lane.features;
-  if (lane.feature_frames < geometry_.min_frames || lane.feature_frames > geometry_.window) {
+TensorView SlotRuntime::whole_window(const SlotLane& lane, size_t index) {
+  const int64_t frames = lane.features.rows();
+  if (frames == geometry_.window) return lane.features;
+  if (frames < geometry_.min_frames || frames > geometry_.window) {
     throw std::invalid_argument(
-        fmt::format("SlotRuntime::forward: a window of {} frames in slot {}, expected {} to {}",
-                    lane.feature_frames, lane.slot, geometry_.min_frames, geometry_.window));
+        fmt::format("SlotRuntime::forward: a window of {} frames in slot {}, expected {} to {}", frames,
+                    lane.slot, geometry_.min_frames, geometry_.window));
   }
   const TensorView window = windows_.view()[static_cast<int64_t>(index)];
-  const int64_t given = lane.feature_frames * window.cols();
-  std::copy_n(lane.features, given, window.f32());
-  std::fill(window.f32() + given, window.f32() + window.shape.elements(), encoder_->streaming_pad_value());
-  return window.f32();
+  const int64_t rest = geometry_.window - frames;
+  ops_->copy(lane.features, window.slice(0, frames));
+  ops_->copy(blank_window_.view().slice(frames, rest), window.slice(frames, rest));
+  return window;
 }
 
 void SlotRuntime::condition(int slot, std::span<const StreamConditioning> conditioning) {

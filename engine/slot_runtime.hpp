@@ -13,8 +13,7 @@ namespace tutti {
 /// One stream's share of a batched forward.
 struct SlotLane {
   int32_t slot = 0;
-  const float* features = nullptr;  ///< feature_frames x mel
-  int feature_frames = 0;           ///< from min_frames to window
+  TensorView features{};  ///< frames x mel, from min_frames to window frames, on the device
 };
 
 /// An encoder whose whole cache is of fixed extent, with the states of one device's streams: gather, forward,
@@ -42,7 +41,8 @@ class SlotRuntime {
   void reset_stream(int slot) { states_.reset_stream(slot); }
   void free_stream(int slot) { states_.free_stream(slot); }
 
-  /// Returns (lanes, stride / subsampling, D), valid until the next call. Throws std::invalid_argument for
+  /// Returns (lanes, stride / subsampling, D) on the device, valid until the next call. Features stay as they
+  /// are until it has been read. Throws std::invalid_argument for
   /// more lanes than max_batch_size or none, two of one stream, or a window that is too short or long;
   /// UnknownStream for a slot that is not allocated.
   [[nodiscard]] TensorView forward(std::span<const SlotLane> lanes);
@@ -53,7 +53,7 @@ class SlotRuntime {
   [[nodiscard]] const SlotStateCache& states() const { return states_; }
 
  private:
-  [[nodiscard]] const float* whole_window(const SlotLane& lane, size_t index);
+  [[nodiscard]] TensorView whole_window(const SlotLane& lane, size_t index);
   void condition(int slot, std::span<const StreamConditioning> conditioning);
 
   std::shared_ptr<const SlotEncoder> encoder_;
@@ -64,8 +64,8 @@ class SlotRuntime {
   std::unique_ptr<SlotEncoder::Workspace> workspace_;
   std::vector<Tensor> gathered_;         // of each state, for max_batch_size lanes
   std::vector<TensorView> lane_states_;  // of gathered_, for the lanes of this batch
-  Tensor windows_;                       // (max_batch_size, window, mel), host: those that were filled up
-  Tensor blank_window_;                  // (window, mel), host
+  Tensor windows_;                       // (max_batch_size, window, mel): those that were filled up
+  Tensor blank_window_;                  // (window, mel)
   std::vector<const float*> features_;
   std::vector<int32_t> slots_;
 };

@@ -12,7 +12,7 @@ namespace tutti {
 
 /// One window a lane, each of geometry().window rows.
 struct SlotBatch {
-  std::span<const float* const> features;  ///< window x mel each, host
+  std::span<const float* const> features;  ///< window x mel each, on the device
   std::span<const TensorView> states;      ///< by slot_state_specs(), the lanes on the slot axis
   [[nodiscard]] int lanes() const { return static_cast<int>(features.size()); }
 };

@@ -139,7 +139,7 @@ TEST(SlotRuntime, TicksAndAdmissionsAllocateNothing) {
   auto ops = make_cpu_ops(cpu::GemmChoice::panel);
   auto encoder = std::make_shared<const RecurrentEncoder>(*ops, 0);
   SlotRuntime runtime(std::move(encoder), std::move(ops), 4, 4);
-  const std::vector<float> window(RecurrentEncoder::window * RecurrentEncoder::mel, 1.0F);
+  const Tensor window = host_tensor(DType::f32, {RecurrentEncoder::window, RecurrentEncoder::mel});
   std::array<SlotLane, 3> lanes;
   const std::array french{StreamConditioning{"prompt", 2}};
   allocations = {.counting = true};
@@ -147,7 +147,7 @@ TEST(SlotRuntime, TicksAndAdmissionsAllocateNothing) {
     for (int slot = 0; slot < 3; ++slot) {
       runtime.allocate_stream(slot, french);
       lanes[static_cast<size_t>(slot)] = {
-          .slot = slot, .features = window.data(), .feature_frames = RecurrentEncoder::window - slot};
+          .slot = slot, .features = window.view().slice(0, RecurrentEncoder::window - slot)};
     }
     for (int tick = 0; tick < 4; ++tick) (void)runtime.forward(std::span(lanes).first(1 + tick % 3));
     for (int slot = 0; slot < 3; ++slot) {

@@ -57,9 +57,7 @@ class Speech {
       streams_.push_back(random.tensor({windows, Encoder::window, Encoder::mel}));
   }
   [[nodiscard]] SlotLane lane(int stream, int window, int slot) const {
-    return {.slot = slot,
-            .features = streams_[static_cast<size_t>(stream)].view()[window].f32(),
-            .feature_frames = Encoder::window};
+    return {.slot = slot, .features = streams_[static_cast<size_t>(stream)].view()[window]};
   }
   [[nodiscard]] SlotLane lane(int stream, int window) const { return lane(stream, window, stream); }
 
@@ -190,11 +188,12 @@ TEST(SlotRuntime, FillsALastShortWindowWithTheEncodersPadValue) {
     SlotRuntime runtime = runtime_with_prompts();
     runtime.allocate_stream(0);
     runtime.allocate_stream(1);
-    std::vector<float> whole(Encoder::window * Encoder::mel, Encoder::pad_value);
-    std::copy_n(speech.lane(0, 0).features, frames * Encoder::mel, whole.data());
-    const std::vector<SlotLane> lanes{
-        {.slot = 0, .features = speech.lane(0, 0).features, .feature_frames = frames},
-        {.slot = 1, .features = whole.data(), .feature_frames = Encoder::window}};
+    const Tensor whole =
+        host_tensor({Encoder::window, Encoder::mel},
+                    std::vector<float>(size_t{Encoder::window} * Encoder::mel, Encoder::pad_value));
+    const TensorView given = speech.lane(0, 0).features.slice(0, frames);
+    std::copy_n(given.f32(), given.shape.elements(), whole.view().f32());
+    const std::vector<SlotLane> lanes{{.slot = 0, .features = given}, {.slot = 1, .features = whole}};
     const TensorView out = runtime.forward(lanes);
     EXPECT_TRUE(same_bits(Random::values(out[0]), Random::values(out[1]))) << frames << " frames";
   }
@@ -256,7 +255,8 @@ TEST(SlotRuntime, RefusesABatchThatItCannotRunAndChangesNothing) {
   expect_throws<UnknownStream>([&] { forward({speech.lane(0, 0, runtime.states().max_streams() + 1)}); },
                                "slot 9");
   for (const int frames : {1, Encoder::window + 1}) {
-    bad.feature_frames = frames;
+    const Tensor window = host_tensor(DType::f32, {frames, Encoder::mel});
+    bad.features = window;
     expect_throws<std::invalid_argument>([&] { forward({bad}); }, "slot 0", "2 to 8");
   }
   EXPECT_TRUE(same_bits(forward_one(runtime, good), run_alone(speech, 0, 1, 0)[0]));

@@ -31,7 +31,7 @@ StatefulRuntime::StatefulRuntime(std::shared_ptr<const SlotEncoder> encoder, std
 TensorView StatefulRuntime::forward(std::span<const SlotLane> lanes) {
   const std::span<const StreamStateSpec> specs = encoder_->slot_state_specs();
   std::vector<const float*> features;
-  for (const SlotLane& lane : lanes) features.push_back(lane.features);
+  for (const SlotLane& lane : lanes) features.push_back(lane.features.f32());
   std::vector<Tensor> batch;
   for (const StreamStateSpec& spec : specs) {
     const auto width = static_cast<int64_t>(lanes.size());
