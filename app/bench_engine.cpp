@@ -345,7 +345,7 @@ void add_bench_engine(CLI::App& app, int& exit_code) {
           ->capture_default_str();
   command->add_option("--model", options->model, "A model directory instead")->excludes(synthetic);
   command->add_option("--weights", options->weights, "How weight matrices are held")
-      ->check(CLI::IsMember({"fp32", "bf16", "int8"}))
+      ->check(CLI::IsMember({"fp32", "bf16", "fp16", "int8", "fp8"}))
       ->capture_default_str();
   command->add_option("--decoder", options->decoder, "How tokens are chosen")
       ->check(CLI::IsMember({"greedy", "prefix", "rescore"}))

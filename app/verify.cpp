@@ -83,7 +83,7 @@ void add_verify(CLI::App& app, int& exit_code) {
   command->add_option("--dump", options->dump,
                       "Write what was computed, under the golden names, to this file");
   command->add_option("--weights", options->weights, "How weight matrices are held")
-      ->check(CLI::IsMember({"fp32", "bf16", "int8"}))
+      ->check(CLI::IsMember({"fp32", "bf16", "fp16", "int8", "fp8"}))
       ->capture_default_str();
   add_cpu_level(*command, options->cpu_level);
   command->callback([options, &exit_code] { exit_code = verify(*options); });

@@ -6,9 +6,10 @@ import re
 import subprocess
 import sys
 
-# Dense FLOP/s in 1e12 and memory in 1e12 bytes a second, as NVIDIA states them.
-PEAKS = {"H200": (67, 989, 4.8), "H100": (67, 989, 3.35), "A100": (19.5, 312, 2.0), "L40S": (91.6, 362, 0.86),
-         "L4": (30.3, 121, 0.3), "A10": (31.2, 125, 0.6)}
+# Dense products of fp32, of 16 bits and of 8, in 1e12 operations a second, as NVIDIA states them.
+PEAKS = {"H200": (67, 989, 1979), "H100": (67, 989, 1979), "A100": (19.5, 312, 624), "L40S": (91.6, 362, 733),
+         "L4": (30.3, 121, 242), "A10": (31.2, 125, 250)}
+PEAK_OF = {"fp32": 0, "bf16": 1, "fp16": 1, "int8": 2, "fp8": 2}
 # A tick may take so long for 99 of 100.
 MOST_MS = 100
 
@@ -60,7 +61,7 @@ def main():
         figures = run["figures"]
         configurations.setdefault((run["model"], run["weights"]), []).append(run)
         tera = figures["gemm_gflops"] / 1000
-        share = f"{100 * tera / peaks[run['weights'] == 'bf16']:7.1f}%" if peaks else "       ?"
+        share = f"{100 * tera / peaks[PEAK_OF[run['weights']]]:7.1f}%" if peaks else "       ?"
         print(f"{run['model']:<20} {run['weights']:<7} {run['width']:>5} {figures['tick_ms_p50']:>8.2f} "
               f"{figures['tick_ms_p99']:>8.2f} {figures['streams_per_core']:>8.0f} {tera:>8.2f} {share} "
               f"{figures['waits_per_tick']:>6.2f} {figures['allocations_per_tick']:>6.2f} {figures['device_ms']:>7.2f} "

@@ -16,7 +16,7 @@ struct EngineConfig {
   int block_size_frames = 0;    ///< 0 = chunk_size
   int max_num_blocks = 0;       ///< 0 = what max_streams reserve; with unlimited history what memory holds
   int max_blocks_per_seq = 512;
-  std::string weights = "fp32";    ///< or "bf16", "int8": how weight matrices are held
+  std::string weights = "fp32";    ///< how weight matrices are held (gpu/weight_type.hpp)
   std::string cpu_level = "auto";  ///< highest instruction set of CPU kernels (gpu/cpu/level.hpp)
   int memory_budget_mib = 0;       ///< of the program, or a GPU beside its model; 0 = most of what is free
   std::string at_capacity = "finalize";  ///< or "recycle": what a stream with unlimited history does

@@ -92,7 +92,7 @@ constexpr std::array<std::string_view, 6> cpu_levels{"auto",   "portable",    "a
                                                      "avx512", "avx512_vnni", "neon"};
 constexpr std::array<std::string_view, 3> decoders{"greedy", "prefix", "rescore"};
 constexpr std::array<std::string_view, 3> kv_formats{"f32", "bf16", "fp8_e4m3"};
-constexpr std::array<std::string_view, 3> weight_types{"fp32", "bf16", "int8"};
+constexpr std::array<std::string_view, 5> weight_types{"fp32", "bf16", "fp16", "int8", "fp8"};
 constexpr std::array<std::string_view, 2> capacity_policies{"finalize", "recycle"};
 constexpr int no_limit = std::numeric_limits<int>::max();
 
@@ -237,8 +237,8 @@ constexpr ConfigOption table[] = {
      number<&EngineConfig::owners>(0, 1024)},
     {"engine.weights",
      "How weight matrices are held. A model is rounded as it is loaded: to bf16, half the memory, or to "
-     "int8, "
-     "a quarter, which is computed fastest.",
+     "int8, a quarter, which a CPU computes fastest; for a GPU also to fp16, or fp8 from compute capability "
+     "8.9 on.",
      ChoiceField{member<&EngineConfig::weights>, weight_types}, Applies::with_model},
     {"engine.cpu_level", "Highest instruction set that CPU kernels use; auto is the highest there is.",
      ChoiceField{member<&EngineConfig::cpu_level>, cpu_levels}},

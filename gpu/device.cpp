@@ -64,10 +64,40 @@ std::vector<Device> all_gpus(const CudaPlugin& plugin) {
 }
 
 cuda::MatrixType matrix_type(WeightType weights) {
-  if (weights == WeightType::fp32) return cuda::MatrixType::f32;
-  if (weights == WeightType::bf16) return cuda::MatrixType::bf16;
-  throw SetupError(fmt::format("weights {} cannot be held on a GPU: fp32 and bf16 are accepted",
-                               weight_type_name(weights)));
+  switch (weights) {
+    case WeightType::bf16:
+      return cuda::MatrixType::bf16;
+    case WeightType::fp16:
+      return cuda::MatrixType::f16;
+    case WeightType::int8:
+      return cuda::MatrixType::int8;
+    case WeightType::fp8:
+      return cuda::MatrixType::f8e4m3;
+    case WeightType::fp32:
+      break;
+  }
+  return cuda::MatrixType::f32;
+}
+
+std::unique_ptr<Ops> open_cpu(WeightType weights) {
+  if (weights == WeightType::fp16 || weights == WeightType::fp8) {
+    throw SetupError(fmt::format("weights {} are not for a CPU: fp32, bf16 and int8 are accepted",
+                                 weight_type_name(weights)));
+  }
+  return make_cpu_ops(cpu::GemmChoice::automatic, weights);
+}
+
+std::unique_ptr<Ops> open_gpu(const cuda::PluginApi& api, const Device& device, WeightType weights) {
+  const cuda::MatrixType type = matrix_type(weights);
+  int can = 0;
+  cuda::check(api, api.kernels.can_multiply(device.index, type, &can), "tell what it multiplies");
+  if (can == 0) {
+    throw SetupError(
+        fmt::format("weights {} are not for {}, which is older than compute capability 8.9: fp32, bf16, fp16 "
+                    "and int8 are accepted",
+                    weight_type_name(weights), to_string(device)));
+  }
+  return make_cuda_ops(api, device.index, type);
 }
 
 std::vector<Device> cpu_devices(int owners) {
@@ -114,9 +144,9 @@ std::vector<Device> select_devices(std::string_view device, int cpu_owners, std:
                   device));
 }
 
-std::unique_ptr<Ops> open_device(const Device& device, WeightType weights) {
-  if (device.kind == Device::Kind::cpu) return make_cpu_ops(cpu::GemmChoice::automatic, weights);
-  return make_cuda_ops(require_gpu(load_cuda, device.index).api(), device.index, matrix_type(weights));
+std::unique_ptr<Ops> open_device(const Device& device, WeightType weights, const CudaLoader& load) {
+  if (device.kind == Device::Kind::cpu) return open_cpu(weights);
+  return open_gpu(require_gpu(load, device.index).api(), device, weights);
 }
 
 DeviceMemory device_memory(const Device& gpu, const CudaLoader& load) {

@@ -36,8 +36,9 @@ using CudaLoader = std::function<Result<CudaPlugin>()>;
                                                  const CudaLoader& load = load_cuda);
 
 /// What is packed there is stored as `weights`; every Ops of a kind of device computes with it. Throws
-/// SetupError when the device cannot be opened.
-[[nodiscard]] std::unique_ptr<Ops> open_device(const Device& device, WeightType weights = WeightType::fp32);
+/// SetupError when the device cannot be opened, or does not multiply in that type.
+[[nodiscard]] std::unique_ptr<Ops> open_device(const Device& device, WeightType weights = WeightType::fp32,
+                                               const CudaLoader& load = load_cuda);
 
 /// Bytes of a GPU's memory. Any thread; throws as open_device.
 struct DeviceMemory {

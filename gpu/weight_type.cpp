@@ -8,8 +8,9 @@
 namespace tutti {
 namespace {
 
-constexpr std::array types{WeightType::fp32, WeightType::bf16, WeightType::int8};
-constexpr std::array<std::string_view, 3> names{"fp32", "bf16", "int8"};
+constexpr std::array types{WeightType::fp32, WeightType::bf16, WeightType::fp16, WeightType::int8,
+                           WeightType::fp8};
+constexpr std::array<std::string_view, types.size()> names{"fp32", "bf16", "fp16", "int8", "fp8"};
 
 }  // namespace
 

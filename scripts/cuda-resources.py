@@ -5,6 +5,7 @@ tensor-core products. Fails where registers are spilled to memory, or a product'
 Compiles gpu/cuda/*.cu, or those named, for each architecture; no GPU is needed.
 """
 import argparse
+import collections
 import pathlib
 import re
 import struct
@@ -15,8 +16,8 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 KERNELS = ROOT / "gpu/cuda"
 FLAGS = ["-std=c++20", "-O2", "--fmad=false", "--expt-relaxed-constexpr", "-Xptxas", "-v", "-cubin", f"-I{ROOT}"]
-# Files whose kernels have to multiply on tensor cores.
-TENSOR_CORES = {"gemm_bf16.cu"}
+# Files whose kernels have to multiply on tensor cores, and the first architecture that they are for.
+TENSOR_CORES = {"gemm_tensor.cu": "sm_80", "gemm_f8.cu": "sm_89"}
 
 FUNCTION = re.compile(r"Compiling entry function '(\w+)'")
 SPILLS = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
@@ -25,7 +26,9 @@ SHARED = re.compile(r"(\d+) bytes smem")
 
 # From Volta on an instruction has 16 bytes, the lowest 12 bits of which say what it does.
 INSTRUCTION_BYTES = 16
-HMMA = 0x23C
+# Products of 16-bit numbers, of integers and of float8, as nvdisasm names them. For sm_90 an mma of float8 becomes
+# conversions to float16, which are exact, and HMMA.
+PRODUCTS = {0x23C: "HMMA", 0x237: "IMMA", 0x27A: "QMMA"}
 
 
 def code_sections(cubin):
@@ -42,7 +45,10 @@ def code_sections(cubin):
 
 
 def tensor_core_instructions(code):
-    return sum(struct.unpack_from("<H", code, at)[0] & 0xFFF == HMMA for at in range(0, len(code), INSTRUCTION_BYTES))
+    """Such as "16 HMMA"; empty where there are none."""
+    found = collections.Counter(PRODUCTS.get(struct.unpack_from("<H", code, at)[0] & 0xFFF)
+                                for at in range(0, len(code), INSTRUCTION_BYTES))
+    return ", ".join(f"{count} {name}" for name, count in found.items() if name)
 
 
 def demangled(names):
@@ -73,8 +79,13 @@ def faults(source, rows):
     for kernel, _, _, _, spilled, products in rows:
         if spilled:
             yield f"{source.name}: {kernel} spills {spilled} bytes"
-        if source.name in TENSOR_CORES and products == 0:
+        if source.name in TENSOR_CORES and not products:
             yield f"{source.name}: {kernel} has no tensor-core instruction"
+
+
+def architectures(source, asked):
+    """Those asked for; instead of older ones the file's own first."""
+    return sorted({max(arch, TENSOR_CORES.get(source.name, arch)) for arch in asked})
 
 
 def main():
@@ -88,12 +99,14 @@ def main():
     sources = [KERNELS / name for name in options.kernels] or sorted(KERNELS.glob("*.cu"))
     lines = ["# What CUDA kernels take", "",
              "Made by `scripts/cuda-resources.py --write bench/cuda-resources.md`. Bytes of shared memory, stack and spilled",
-             "registers; tensor-core instructions in the machine code (HMMA).", "",
-             "| kernel | architecture | registers | shared | stack | spilled | HMMA |", "|---|---|--:|--:|--:|--:|--:|"]
+             "registers; products on tensor cores in the machine code. Of `gemm_f8.cu` for sm_90 each is two HMMA, of operands",
+             "that are widened to float16 first: what Hopper has for float8 itself is not for `mma`.", "",
+             "| kernel | architecture | registers | shared | stack | spilled | tensor cores |",
+             "|---|---|--:|--:|--:|--:|--:|"]
     found = []
     with tempfile.TemporaryDirectory() as folder:
         for source in sources:
-            for arch in options.arch:
+            for arch in architectures(source, options.arch):
                 rows = compiled(options.nvcc, source, arch, pathlib.Path(folder))
                 found += faults(source, rows)
                 for kernel, *figures in rows:

@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "gpu/cpu/epilogue.hpp"
-#include "gpu/cpu/int8_weights.hpp"
 #include "gpu/cpu/level.hpp"
 #include "gpu/cpu/row_quantizer.hpp"
 #include "gpu/cpu/targets.hpp"
+#include "gpu/int8_weights.hpp"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "gpu/cpu/int8_gemm.cpp"

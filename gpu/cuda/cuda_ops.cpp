@@ -27,6 +27,9 @@ constexpr int most_padded = 64;
 constexpr size_t read_piece = size_t{1} << 20;
 /// Scratch of the first convolution: 25 lanes' of a model of width 256.
 constexpr int64_t conv1_floats = int64_t{8} << 20;
+/// Words of scratch for rows as codes: 8 MiB, which a GPU's second-level cache keeps until they are
+/// multiplied, are enough for tiles on all its multiprocessors.
+constexpr int64_t code_words = int64_t{2} << 20;
 
 cuda::IndexedAxis indexed(const TensorView& tensor, int axis) {
   cuda::IndexedAxis view{1, tensor.shape[axis], 1, static_cast<int32_t>(size_of(tensor.dtype))};
@@ -54,7 +57,7 @@ class CudaOps final : public Ops {
         device_(device),
         type_(type),
         staging_(api, device, staging_bytes),
-        description_(fmt::format("cuda:{} ({})", device, type == cuda::MatrixType::bf16 ? "bf16" : "fp32")) {}
+        description_(fmt::format("cuda:{} ({})", device, cuda::matrix_type_name(type))) {}
 
   ~CudaOps() override {
     static_cast<void>(api_.wait(queue()));  // for work that is being repeated
@@ -108,6 +111,7 @@ class CudaOps final : public Ops {
   void reserve(int lanes, int rows, int64_t samples) override {
     arrays_.reserve(lanes, rows);
     streams_.reserve(static_cast<size_t>(lanes));
+    floats(codes_, code_words);  // for weights that another Ops may have packed
     if (samples == 0) return;
     staging_.reserve(staging_bytes + static_cast<size_t>(samples) * sizeof(float));
     staging_.reserve_recorded(staging_bytes);
@@ -386,7 +390,32 @@ class CudaOps final : public Ops {
   }
 
   void multiply(const cuda::GemmCall& call) {
+    if (cuda::is_coded(call.type)) return multiply_codes(call);
     check(cuda::run(api_.kernels, queue(), call), "multiply matrices");
+  }
+
+  /// As many rows at a time as there is scratch memory for their codes.
+  void multiply_codes(const cuda::GemmCall& call) {
+    const int64_t words = cuda::words_of(call.type, call.in);
+    const int64_t row_words = words + int64_t{sizeof(cuda::RowScale) / sizeof(uint32_t)};
+    const int64_t most = code_words / row_words;
+    for (int64_t first = 0; first < call.rows; first += most) {
+      const int64_t rows = std::min(most, call.rows - first);
+      auto* const codes = reinterpret_cast<uint32_t*>(floats(codes_, rows * row_words));
+      cuda::GemmCall part = call;
+      part.coded = {codes, reinterpret_cast<cuda::RowScale*>(codes + rows * words)};
+      part.rows = rows;
+      part.y += first * call.out;
+      if (part.residual != nullptr) part.residual += first * call.out;
+      check(api_.kernels.quantize_rows(queue(), {.x = call.x,
+                                                 .out = part.coded,
+                                                 .first_row = first,
+                                                 .rows = rows,
+                                                 .in = call.in,
+                                                 .type = call.type}),
+            "round rows");
+      check(cuda::run(api_.kernels, queue(), part), "multiply matrices");
+    }
   }
 
   static std::span<const int32_t> ints(const std::vector<int32_t>& values) { return values; }
@@ -470,6 +499,7 @@ class CudaOps final : public Ops {
   std::vector<Arriving> arriving_;
   std::array<Graph, most_padded + 1> graphs_{};
   Tensor conv1_, conv2_;  ///< scratch of the subsampling
+  Tensor codes_;          ///< scratch of products
 };
 
 }  // namespace

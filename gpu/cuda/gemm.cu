@@ -77,7 +77,9 @@ __global__ void gemm_tiles(GemmCall call) {
   for (int i = 0; i < per_thread; ++i) {
 #pragma unroll
     for (int j = 0; j < per_thread; ++j) {
-      finish(call, first_row + row + i * side, first_column + column + j * side, sums[i][j]);
+      const int64_t y_row = first_row + row + i * side;
+      const int64_t y_column = first_column + column + j * side;
+      if (has(call, y_row, y_column)) finish(call, y_row, y_column, sums[i][j]);
     }
   }
 }

@@ -26,9 +26,13 @@ __device__ inline float activate(GemmActivation activation, float x) {
   return activation == GemmActivation::swish ? swish(x) : x;
 }
 
-/// Writes an element of y, unless it lies beyond the end.
+/// Whether y has such an element: tiles reach beyond its end.
+__device__ inline bool has(const GemmCall& call, int64_t row, int64_t column) {
+  return row < call.rows && column < call.out;
+}
+
+/// Writes an element of y.
 __device__ inline void finish(const GemmCall& call, int64_t row, int64_t column, float sum) {
-  if (row >= call.rows || column >= call.out) return;
   const float bias = call.bias == nullptr ? 0.0F : call.bias[column];
   const float value = call.scale * activate(call.activation, sum + bias);
   const int64_t at = row * call.out + column;

@@ -43,14 +43,57 @@ __device__ inline uint32_t pack_bf16(float low, float high) {
   return pair;
 }
 
-/// The warp adds the product of x (16, 16) and w (8, 16) to sums (16, 8). A thread holds of x the rows
-/// lane / 4, and 8 more, and the columns 2 * (lane % 4), and 8 more, two in a word; of w likewise; of sums
-/// two neighbours in each of its rows of x.
+/// To float16 likewise.
+__device__ inline uint32_t pack_f16(float low, float high) {
+  uint32_t pair;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+  return pair;
+}
+
+/// The nearest integer, halves to even.
+__device__ inline int32_t nearest(float value) { return __float2int_rn(value); }
+
+// The warp adds the product of x (16, k) and w (8, k) to sums (16, 8), with k = 16 values of 16 bits or 32 of
+// 8: 8 words either way. A thread holds of x the rows lane / 4, and 8 more, and the words lane % 4, and 4
+// more; of w likewise; of sums two neighbours in each of its rows of x.
+
+#define TUTTI_MMA(shape_and_types, out, x, w)                                                                \
+  asm("mma.sync.aligned." shape_and_types " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};" \
+      : "+" out(sums[0]), "+" out(sums[1]), "+" out(sums[2]), "+" out(sums[3])                               \
+      : "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "r"(w[0]), "r"(w[1]))
+
 __device__ inline void mma_bf16(float (&sums)[4], const uint32_t (&x)[4], const uint32_t (&w)[2]) {
-  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-      "{%0, %1, %2, %3};"
-      : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
-      : "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "r"(w[0]), "r"(w[1]));
+  TUTTI_MMA("m16n8k16.row.col.f32.bf16.bf16.f32", "f", x, w);
+}
+__device__ inline void mma_f16(float (&sums)[4], const uint32_t (&x)[4], const uint32_t (&w)[2]) {
+  TUTTI_MMA("m16n8k16.row.col.f32.f16.f16.f32", "f", x, w);
+}
+/// x from 0 to 255, w from -128 to 127.
+__device__ inline void mma_int8(int32_t (&sums)[4], const uint32_t (&x)[4], const uint32_t (&w)[2]) {
+  TUTTI_MMA("m16n8k32.row.col.s32.u8.s8.s32", "r", x, w);
+}
+/// For kernels that `has_f8` is asked about.
+__device__ inline void mma_f8e4m3(float (&sums)[4], const uint32_t (&x)[4], const uint32_t (&w)[2]) {
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 890
+  TUTTI_MMA("m16n8k32.row.col.f32.e4m3.e4m3.f32", "f", x, w);
+#else
+  __trap();
+#endif
+}
+
+#undef TUTTI_MMA
+
+/// Whether what the GPU would run of `kernel` multiplies in float8: whether it was compiled for such a GPU.
+template <class Kernel>
+int has_f8(int device, Kernel kernel, int* has) {
+  constexpr int first_architecture = 89;
+  *has = 0;
+  if (const cudaError_t error = cudaSetDevice(device); error != cudaSuccess) return error;
+  cudaFuncAttributes attributes{};
+  if (const cudaError_t error = cudaFuncGetAttributes(&attributes, kernel); error != cudaSuccess)
+    return error;
+  *has = attributes.binaryVersion >= first_architecture ? 1 : 0;
+  return cudaSuccess;
 }
 
 template <class... Parameters, class... Arguments>

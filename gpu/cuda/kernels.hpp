@@ -95,27 +95,76 @@ struct GemmInput {
   int64_t run_length, run_stride;
 };
 
+/// What the factors of a matrix product are rounded to. Sums are in f32; of int8 they are integers, and
+/// exact.
+enum class MatrixType : int32_t { f32, bf16, f16, f8e4m3, int8 };
+
+/// Whether values are codes of a byte, which a scale for each row gives a meaning.
+constexpr bool is_coded(MatrixType type) { return type == MatrixType::f8e4m3 || type == MatrixType::int8; }
+
+/// Values in a word of 32 bits, as tensor cores take them.
+constexpr int values_per_word(MatrixType type) {
+  if (is_coded(type)) return 4;
+  return type == MatrixType::f32 ? 1 : 2;
+}
+/// Words of a row that a step of a product on tensor cores takes.
+inline constexpr int tensor_step_words = 16;
+/// Words of a row of `in` values, in whole steps.
+constexpr int64_t words_of(MatrixType type, int64_t in) {
+  const int64_t step = int64_t{tensor_step_words} * values_per_word(type);
+  return (in + step - 1) / step * tensor_step_words;
+}
+
+/// What a row's codes are worth: value = scale * (code - zero).
+struct RowScale {
+  float scale;
+  int32_t zero;
+};
+/// Rows as codes of a byte, each row by its own scale. A row that is not finite has a scale of NaN.
+struct CodedRows {
+  uint32_t* words;   ///< (rows, words_of(type, in)), zeros at the end
+  RowScale* scales;  ///< (rows)
+};
+/// Writes rows [first_row, first_row + rows) of x as `type`: float8 (gpu/float8.hpp) by the least power of
+/// two that holds the row, or integers from 0 to 255 between its least and its largest value, or 0, as the
+/// CPU has them (gpu/cpu/row_quantizer.hpp).
+struct QuantizeCall {
+  GemmInput x;
+  CodedRows out;
+  int64_t first_row, rows, in;
+  MatrixType type;
+};
+int quantize_rows(Queue* queue, const QuantizeCall& call);
+
 /// An Activation of Ops.
 enum class GemmActivation : int32_t { none, relu, swish };
 
 /// y (rows, out) = residual + scale * activation(x weight^T + bias).
 struct GemmCall {
-  GemmInput x;
-  const float* weight;           ///< (out, in), for `gemm`
-  const uint32_t* weight_pairs;  ///< (out, padded_depth(in) / 2): bfloat16, zeros at the end, for `gemm_bf16`
+  GemmInput x;                   ///< for f32, bf16 and f16
+  CodedRows coded;               ///< x for f8e4m3 and int8
+  const float* weight;           ///< (out, in) for f32
+  const uint32_t* weight_words;  ///< (out, words_of(type, in)) for other types, zeros at the end
+  const float* weight_scales;    ///< (out) for f8e4m3 and int8: what a code is worth
+  const int32_t* weight_sums;    ///< (out) for int8: sums of the codes
   const float* bias;             ///< (out) or null
   const float* residual;         ///< (rows, out) or null; may be y
   float* y;
   int64_t rows, in, out;
+  MatrixType type;
   GemmActivation activation;
   float scale;
 };
+/// For f32.
 int gemm(Queue* queue, const GemmCall& call);
-/// The same on tensor cores: x is rounded to bfloat16 as it is read; products are exact and summed up in f32.
+// For the other types, on tensor cores. x is rounded to bf16 or f16 as it is read, with infinity beyond the
+// type's range.
 int gemm_bf16(Queue* queue, const GemmCall& call);
-/// Values of a row that a step of gemm_bf16 takes.
-inline constexpr int bf16_depth = 32;
-constexpr int64_t padded_depth(int64_t in) { return (in + bf16_depth - 1) / bf16_depth * bf16_depth; }
+int gemm_f16(Queue* queue, const GemmCall& call);
+int gemm_f8(Queue* queue, const GemmCall& call);
+int gemm_int8(Queue* queue, const GemmCall& call);
+/// Whether there is a kernel for `type` that the GPU runs: 1 or 0.
+int can_multiply(int device, MatrixType type, int* can);
 
 /// The first convolution of Ops::subsample: 3x3, stride 2, one input channel, ReLU. Row i of out (rows, (mel
 /// - 1) / 2, channels) reads the features (.., mel) from row feature_row[i] on.
@@ -235,6 +284,11 @@ struct KernelTable {
   decltype(&cuda::conv_module) conv_module;
   decltype(&cuda::gemm) gemm;
   decltype(&cuda::gemm_bf16) gemm_bf16;
+  decltype(&cuda::gemm_f16) gemm_f16;
+  decltype(&cuda::gemm_f8) gemm_f8;
+  decltype(&cuda::gemm_int8) gemm_int8;
+  decltype(&cuda::quantize_rows) quantize_rows;
+  decltype(&cuda::can_multiply) can_multiply;
   decltype(&cuda::first_convolution) first_convolution;
   decltype(&cuda::paged_attention) paged_attention;
   decltype(&cuda::append_decoder_kv) append_decoder_kv;
@@ -254,6 +308,11 @@ inline constexpr KernelTable kernel_table{.layer_norm = layer_norm,
                                           .conv_module = conv_module,
                                           .gemm = gemm,
                                           .gemm_bf16 = gemm_bf16,
+                                          .gemm_f16 = gemm_f16,
+                                          .gemm_f8 = gemm_f8,
+                                          .gemm_int8 = gemm_int8,
+                                          .quantize_rows = quantize_rows,
+                                          .can_multiply = can_multiply,
                                           .first_convolution = first_convolution,
                                           .paged_attention = paged_attention,
                                           .append_decoder_kv = append_decoder_kv,

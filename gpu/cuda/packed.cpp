@@ -3,14 +3,20 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cassert>
 #include <cmath>
+#include <limits>
 #include <numbers>
+#include <numeric>
 #include <stdexcept>
 #include <vector>
 
 #include "gpu/bfloat16.hpp"
 #include "gpu/digit_reversed.hpp"
+#include "gpu/float16.hpp"
+#include "gpu/float8.hpp"
+#include "gpu/int8_weights.hpp"
 
 namespace tutti::cuda {
 namespace {
@@ -27,14 +33,62 @@ GemmActivation gemm_activation(Activation activation) {
   return GemmActivation::none;
 }
 
-/// `weight` (out, in) in bfloat16, zeros behind each row.
-Tensor bf16_rows(const TensorView& weight) {
-  const int64_t in = weight.cols();
-  Tensor rounded = host_tensor(DType::bf16, {weight.rows(), padded_depth(in)});
+/// From so many on, the sums of int8 may not fit 32 bits.
+constexpr int64_t longest_int8_row = 1 << 17;
+static_assert(longest_int8_row / 4 * max_quad_magnitude * 255 <= INT32_MAX);
+
+/// `weight` as words of its type, zeros behind each row, and what its codes are worth.
+struct Words {
+  Tensor words;
+  Tensor scales;
+  Tensor sums;
+};
+
+Tensor empty_words(MatrixType type, const TensorView& weight) {
+  return host_tensor(DType::i32, {weight.rows(), words_of(type, weight.cols())});
+}
+
+Words words_of_halves(MatrixType type, const TensorView& weight) {
+  Words packed{.words = empty_words(type, weight), .scales = {}, .sums = {}};
+  const auto narrow = type == MatrixType::bf16 ? to_bfloat16 : to_float16;
   for (int64_t o = 0; o < weight.rows(); ++o) {
-    std::transform(weight[o].f32(), weight[o].f32() + in, rounded.view()[o].as<uint16_t>(), to_bfloat16);
+    auto* const halves = reinterpret_cast<uint16_t*>(packed.words.view()[o].data);
+    std::transform(weight[o].f32(), weight[o].f32() + weight.cols(), halves, narrow);
   }
-  return rounded;
+  return packed;
+}
+
+/// Returns the scale, NaN when a weight is not finite.
+float quantize_to_float8(std::span<const float> weights, uint8_t* codes) {
+  float amax = 0;
+  float probe = 0;
+  for (const float w : weights) {
+    amax = std::max(amax, std::abs(w));
+    probe += w * 0.0F;
+  }
+  if (std::isnan(probe)) return std::numeric_limits<float>::quiet_NaN();
+  const float scale = float8_e4m3_scale(amax);
+  std::ranges::transform(weights, codes, [scale](float w) { return to_float8_e4m3(w / scale); });
+  return scale;
+}
+
+Words words_of_codes(MatrixType type, const TensorView& weight) {
+  Words packed{.words = empty_words(type, weight),
+               .scales = host_tensor(DType::f32, {weight.rows()}),
+               .sums = host_tensor(DType::i32, {weight.rows()})};
+  for (int64_t o = 0; o < weight.rows(); ++o) {
+    const std::span<const float> row{weight[o].f32(), static_cast<size_t>(weight.cols())};
+    std::byte* const codes = packed.words.view()[o].data;
+    float& scale = packed.scales.view().f32()[o];
+    if (type == MatrixType::f8e4m3) {
+      scale = quantize_to_float8(row, reinterpret_cast<uint8_t*>(codes));
+    } else {
+      const std::span<int8_t> integers{reinterpret_cast<int8_t*>(codes), row.size()};
+      scale = quantize_weights(row, integers);
+      packed.sums.view().i32()[o] = std::accumulate(integers.begin(), integers.end(), 0);
+    }
+  }
+  return packed;
 }
 
 template <class T>
@@ -60,29 +114,59 @@ Tensor inner_outermost(const TensorView& weight, int64_t in, int64_t inner) {
 
 }  // namespace
 
+std::string_view matrix_type_name(MatrixType type) {
+  constexpr std::array<std::string_view, 5> names{"fp32", "bf16", "fp16", "fp8", "int8"};
+  return names[static_cast<size_t>(type)];
+}
+
 CudaLinear::CudaLinear(Ops& ops, MatrixType type, const TensorView& weight, const TensorView& bias)
     : in_(static_cast<int>(weight.cols())),
-      weight_(ops.upload(type == MatrixType::bf16 ? bf16_rows(weight).view() : weight)),
-      bias_(bias.data == nullptr ? Tensor() : ops.upload(bias)) {}
+      type_(type == MatrixType::int8 && in_ > longest_int8_row ? MatrixType::f32 : type),
+      bias_(bias.data == nullptr ? Tensor() : ops.upload(bias)) {
+  if (type_ == MatrixType::f32) {
+    weight_ = ops.upload(weight);
+    return;
+  }
+  const Words packed = is_coded(type_) ? words_of_codes(type_, weight) : words_of_halves(type_, weight);
+  weight_ = ops.upload(packed.words);
+  if (!is_coded(type_)) return;
+  scales_ = ops.upload(packed.scales);
+  sums_ = ops.upload(packed.sums);
+}
 
 GemmCall CudaLinear::call(const GemmInput& x, int64_t rows, const Epilogue& epilogue, float* y) const {
-  const TensorView weight = weight_;
-  const bool bf16 = weight.dtype == DType::bf16;
+  const bool words = type_ != MatrixType::f32;
   return {.x = x,
-          .weight = bf16 ? nullptr : weight.f32(),
-          .weight_pairs = bf16 ? reinterpret_cast<const uint32_t*>(weight.data) : nullptr,
+          .coded = {},
+          .weight = words ? nullptr : weight_.view().f32(),
+          .weight_words = words ? reinterpret_cast<const uint32_t*>(weight_.view().data) : nullptr,
+          .weight_scales = scales_.view().f32(),
+          .weight_sums = reinterpret_cast<const int32_t*>(sums_.view().data),
           .bias = bias_.view().f32(),
           .residual = epilogue.residual.f32(),
           .y = y,
           .rows = rows,
           .in = in_features(),
           .out = out_features(),
+          .type = type_,
           .activation = gemm_activation(epilogue.activation),
           .scale = epilogue.scale};
 }
 
 int run(const KernelTable& kernels, Queue* queue, const GemmCall& call) {
-  return call.weight_pairs != nullptr ? kernels.gemm_bf16(queue, call) : kernels.gemm(queue, call);
+  switch (call.type) {
+    case MatrixType::bf16:
+      return kernels.gemm_bf16(queue, call);
+    case MatrixType::f16:
+      return kernels.gemm_f16(queue, call);
+    case MatrixType::f8e4m3:
+      return kernels.gemm_f8(queue, call);
+    case MatrixType::int8:
+      return kernels.gemm_int8(queue, call);
+    case MatrixType::f32:
+      break;
+  }
+  return kernels.gemm(queue, call);
 }
 
 GemmInput matrix(const float* x, int64_t width) {

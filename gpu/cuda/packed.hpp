@@ -1,5 +1,7 @@
 #pragma once
 
+#include <string_view>
+
 #include "gpu/cuda/kernels.hpp"
 #include "gpu/ops.hpp"
 
@@ -8,27 +10,30 @@ namespace tutti::cuda {
 /// Frames or bins that a 3-wide convolution of stride 2 without padding leaves.
 constexpr int halve(int n) { return (n - 1) / 2; }
 
-/// What matrices are multiplied in: f32, or bfloat16 on tensor cores.
-enum class MatrixType { f32, bf16 };
+/// "fp32", "bf16", "fp16", "fp8" or "int8".
+[[nodiscard]] std::string_view matrix_type_name(MatrixType type);
 
-/// A weight (out, in) and its bias in device memory, as gemm.cu and gemm_bf16.cu read them.
+/// A weight (out, in) and its bias in device memory, as gemm.cu and gemm_tensor.cu read them.
 class CudaLinear final : public PackedLinear {
  public:
-  /// `weight` and `bias` (which may be empty) are host f32; `ops` copies them.
+  /// `weight` and `bias` (which may be empty) are host f32; `ops` copies them. Rows that are too long for the
+  /// sums of int8 are multiplied as f32, as on a CPU.
   CudaLinear(Ops& ops, MatrixType type, const TensorView& weight, const TensorView& bias);
   [[nodiscard]] int in_features() const override { return in_; }
   [[nodiscard]] int out_features() const override { return static_cast<int>(weight_.shape()[0]); }
 
-  /// The product for `rows` rows of `x`.
+  /// The product for `rows` rows of `x`, whose codes are still to be made where the type has such.
   [[nodiscard]] GemmCall call(const GemmInput& x, int64_t rows, const Epilogue& epilogue, float* y) const;
 
  private:
   int in_;
-  Tensor weight_;
+  MatrixType type_;
+  Tensor weight_;  ///< f32, or words of type_
+  Tensor scales_, sums_;
   Tensor bias_;
 };
 
-/// Queues the product in the type that its weight is stored in.
+/// Queues the product with its type's kernel.
 [[nodiscard]] int run(const KernelTable& kernels, Queue* queue, const GemmCall& call);
 
 /// Contiguous rows of `width`.

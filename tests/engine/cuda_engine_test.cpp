@@ -1,7 +1,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
+
 #include "gpu/cpu/cpu_ops.hpp"
+#include "gpu/cuda/packed.hpp"
 #include "gpu/forwarding_ops.hpp"
 #include "tests/engine/cuda_fixture.hpp"
 
@@ -10,6 +13,7 @@ namespace {
 
 using testing::ElementsAre;
 
+std::unique_ptr<Ops> cuda_ops_in(cuda::MatrixType type) { return make_cuda_ops(cuda::host::api(), 0, type); }
 std::unique_ptr<Ops> cuda_ops() { return gpu_ops(0); }
 
 /// Neither repeats work as a whole nor pads batches for it.
@@ -20,10 +24,10 @@ class EagerOps final : public ForwardingOps {
   int most_padded_lanes() const override { return 0; }
 };
 
-using Open = std::unique_ptr<Ops> (*)();
+using Open = std::function<std::unique_ptr<Ops>()>;
 std::unique_ptr<Ops> cpu_ops() { return make_cpu_ops(); }
 
-std::shared_ptr<const ConformerCtc> load(const std::string& directory, Open open,
+std::shared_ptr<const ConformerCtc> load(const std::string& directory, const Open& open,
                                          const EngineConfig& config) {
   const auto ops = open();
   return load(directory, *ops, config);
@@ -115,9 +119,52 @@ TEST(CudaEngine, GoesOnWithoutGraphsWhereTheDeviceCannotRecord) {
   EXPECT_EQ(without.stats().device.eager, without.stats().ticks);
 }
 
-TEST(CudaEngine, WaitsOnceATickAndAllocatesNoDeviceMemory) {
+/// Matrices multiplied on tensor cores.
+class CudaEngineInType : public testing::TestWithParam<cuda::MatrixType> {
+ protected:
+  static std::unique_ptr<Ops> ops() { return cuda_ops_in(GetParam()); }
+};
+
+INSTANTIATE_TEST_SUITE_P(Types, CudaEngineInType,
+                         testing::Values(cuda::MatrixType::bf16, cuda::MatrixType::f16,
+                                         cuda::MatrixType::f8e4m3, cuda::MatrixType::int8),
+                         [](const auto& type) { return std::string(cuda::matrix_type_name(type.param)); });
+
+TEST_P(CudaEngineInType, GivesAStreamTheSameBitsAloneAndInACrowdWhoseTicksAreRepeated) {
   const EngineConfig config = short_chunks("prefix");
-  Engine engine(load("conformer-bn-tiny", cuda_ops, config), cuda_ops(), config);
+  const auto model = load("conformer-bn-tiny", ops, config);
+  const std::vector<std::vector<float>> speakers{speech(16000, 11000), speech(40000, 6000),
+                                                 speech(24000, 9000)};
+  Engine crowd(model, ops(), config);
+  const std::vector<Said> said = recognize(crowd, speakers);
+  EXPECT_GT(crowd.stats().device.repeats, 0);
+  Engine solo(model, std::make_unique<EagerOps>(ops()), config);
+  EXPECT_EQ(recognize(solo, std::span(speakers).first(1))[0].events, said[0].events);
+}
+
+TEST_P(CudaEngineInType, HearsTheWordsThatFp32Hears) {
+  EngineConfig config = greedy_config();
+  config.max_streams = config.max_batch_size = 2;
+  config.max_position_frames = 100;
+  Engine engine(load("tutti-en-mini", ops, config), ops(), config);
+  const std::vector<std::vector<float>> speakers{clip("16k/digit-34.flac"), clip("16k/digit-37.flac")};
+  const std::vector<Said> said = recognize(engine, speakers);
+  for (size_t i = 0; i < speakers.size(); ++i) {
+    const auto cpu = make_engine();
+    EXPECT_EQ(said[i].final_texts(), recognize_alone(*cpu, speakers[i], speakers[i].size()).final_texts());
+  }
+}
+
+/// One of those that need no scratch memory, and one of those that do.
+class CudaEngineInAType : public CudaEngineInType {};
+INSTANTIATE_TEST_SUITE_P(Types, CudaEngineInAType,
+                         testing::Values(cuda::MatrixType::f32, cuda::MatrixType::int8),
+                         [](const auto& type) { return std::string(cuda::matrix_type_name(type.param)); });
+
+TEST_P(CudaEngineInAType, WaitsOnceATickAndAllocatesNoDeviceMemory) {
+  const EngineConfig config = short_chunks("prefix");
+  // As in a server, where the Ops that packs is not the one that computes.
+  Engine engine(load("conformer-bn-tiny", ops, config), cuda_ops(), config);
   const std::vector<StreamKey> keys{engine.admit({}).value(), engine.admit({}).value()};
   const std::vector<float> samples = speech(16000, 9000);
   const DeviceUse before = engine.stats().device;

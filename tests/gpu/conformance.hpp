@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "gpu/ops.hpp"
+#include "gpu/weight_type.hpp"
 #include "tests/gpu/every_target.hpp"
 #include "tests/gpu/random_tensor.hpp"
 
@@ -28,6 +29,7 @@ struct Backend {
   bool slow = false;                ///< without vectors, or thread by thread: is given smaller sizes
   std::string_view level = "auto";  ///< that CPU kernels are held to
   std::string absent{};             ///< why it cannot run on this machine, else empty
+  WeightType weights = WeightType::fp32;
 };
 
 inline std::ostream& operator<<(std::ostream& out, const Backend& backend) { return out << backend.name; }
@@ -37,10 +39,12 @@ using Operations = std::initializer_list<std::string_view>;
 
 /// The backends that compute all of `operations`.
 [[nodiscard]] std::vector<Backend> backends(Operations operations);
-/// Those of them that may serve, and so must keep rows independent of each other.
+/// Those of them that may serve, and so must keep rows independent of each other; but for
+/// tensor_core_backends, which have suites of their own.
 [[nodiscard]] std::vector<Backend> serving_backends(Operations operations);
-/// Those that multiply matrices in bfloat16.
-[[nodiscard]] std::vector<Backend> bf16_backends();
+/// Those that multiply matrices on tensor cores, in each type or in one.
+[[nodiscard]] std::vector<Backend> tensor_core_backends();
+[[nodiscard]] std::vector<Backend> tensor_core_backends(WeightType weights);
 
 [[nodiscard]] inline std::string backend_name(const testing::TestParamInfo<Backend>& info) {
   return info.param.name;

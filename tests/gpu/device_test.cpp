@@ -132,6 +132,34 @@ TEST(Devices, GiveTheReasonThatNoGpuCanBeUsedInOneLine) {
                   "device cuda:0 cannot be used: no CUDA GPU: no NVIDIA driver is installed"));
 }
 
+TEST(Devices, RefuseWeightsThatTheyDoNotMultiplyAndSayWhichTheyDo) {
+  for (const WeightType weights : {WeightType::fp16, WeightType::fp8}) {
+    EXPECT_THAT(
+        [weights] {
+          static_cast<void>(open_device({Device::Kind::cpu, 0}, weights));
+        },
+        testing::ThrowsMessage<SetupError>(
+            testing::AllOf(testing::HasSubstr(std::string(weight_type_name(weights))),
+                           testing::HasSubstr("fp32, bf16 and int8 are accepted"))));
+  }
+  const CudaLoader of_compute_capability_8_0 = []() -> Result<CudaPlugin> {
+    static const cuda::PluginApi api = [] {
+      cuda::PluginApi made{};
+      made.kernels.can_multiply = [](int /*device*/, cuda::MatrixType /*type*/, int* can) {
+        return *can = 0;
+      };
+      return made;
+    }();
+    return CudaPlugin(api, 1);
+  };
+  EXPECT_THAT(
+      [&] {
+        static_cast<void>(open_device({Device::Kind::cuda, 0}, WeightType::fp8, of_compute_capability_8_0));
+      },
+      testing::ThrowsMessage<SetupError>("weights fp8 are not for cuda:0, which is older than compute "
+                                         "capability 8.9: fp32, bf16, fp16 and int8 are accepted"));
+}
+
 TEST(Devices, OpenAsOperationsThatNameTheirInstructionSet) {
   EXPECT_THAT(std::string(open_device({Device::Kind::cpu, 0})->description()), testing::StartsWith("cpu ("));
 }

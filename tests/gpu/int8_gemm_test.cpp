@@ -8,8 +8,8 @@
 #include <numeric>
 #include <vector>
 
-#include "gpu/cpu/int8_weights.hpp"
 #include "gpu/cpu/row_quantizer.hpp"
+#include "gpu/int8_weights.hpp"
 #include "tests/gpu/every_target.hpp"
 #include "tests/gpu/random_tensor.hpp"
 

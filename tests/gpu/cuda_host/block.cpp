@@ -21,7 +21,7 @@ bool same_place(const std::source_location& a, const std::source_location& b) {
 
 }  // namespace
 
-Block::Block(dim3 size) : size_(size), stacks_(stack_bytes) {
+Block::Block(dim3 size) : size_(size), stacks_(stack_bytes), exchanged_((size.volume() + warp - 1) / warp) {
   if (size.volume() == 0 || size.volume() > most_threads) {
     throw KernelFault("a block of " + std::to_string(size.volume()) + " threads");
   }
@@ -116,13 +116,13 @@ uint64_t Block::shuffle(unsigned mask, uint64_t value, unsigned source, const st
   return threads_[running_].value;
 }
 
-void Block::exchange(std::span<const uint32_t> brought, std::span<uint32_t> all,
-                     const std::source_location& where) {
+std::span<const uint32_t> Block::exchange(std::span<const uint32_t> brought,
+                                          const std::source_location& where) {
   Thread& self = threads_[running_];
   self.mask = 0xffffffffU;
   self.brought = brought;
-  self.all = all;
   wait(State::in_warp, where);
+  return exchanged_[running_ / warp];
 }
 
 void Block::pass_barrier() {
@@ -154,7 +154,7 @@ void Block::pass_warp(unsigned last) {
     }
     values[lane] = thread.value;
   }
-  if (!threads_[last].all.empty()) return pass_exchange(first);
+  if (!threads_[last].brought.empty()) return pass_exchange(first);
   for (unsigned lane = 0; lane < warp; ++lane) {
     if ((mask >> lane & 1) == 0) continue;
     Thread& thread = threads_[first + lane];
@@ -164,13 +164,12 @@ void Block::pass_warp(unsigned last) {
 }
 
 void Block::pass_exchange(unsigned first) {
+  std::vector<uint32_t>& all = exchanged_[first / warp];
+  all.clear();
   for (unsigned lane = 0; lane < warp; ++lane) {
-    auto to = threads_[first + lane].all.begin();
-    for (unsigned other = 0; other < warp; ++other)
-      to = std::ranges::copy(threads_[first + other].brought, to).out;
-  }
-  for (unsigned lane = 0; lane < warp; ++lane) {
-    threads_[first + lane].all = {};
+    Thread& thread = threads_[first + lane];
+    all.insert(all.end(), thread.brought.begin(), thread.brought.end());
+    thread.brought = {};
     make_ready(first + lane);
   }
 }

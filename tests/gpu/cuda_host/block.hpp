@@ -51,10 +51,10 @@ class Block {
   /// Waits for the threads in `mask`, which all come to the same place, and returns `source`'s value.
   [[nodiscard]] uint64_t shuffle(unsigned mask, uint64_t value, unsigned source,
                                  const std::source_location& where);
-  /// Waits for the whole warp, all of which comes to the same place with as many words, and gives each thread
-  /// what all have brought, lane by lane.
-  void exchange(std::span<const uint32_t> brought, std::span<uint32_t> all,
-                const std::source_location& where);
+  /// Waits for the whole warp, all of which comes to the same place with as many words, and returns what all
+  /// have brought, lane by lane: until the warp's next exchange.
+  [[nodiscard]] std::span<const uint32_t> exchange(std::span<const uint32_t> brought,
+                                                   const std::source_location& where);
   [[nodiscard]] int thread() const { return static_cast<int>(running_); }
   /// Barriers passed: what lies in different phases is ordered between any threads.
   [[nodiscard]] int phase() const { return phase_; }
@@ -78,9 +78,8 @@ class Block {
     State state = State::ready;
     std::source_location where;
     unsigned mask = 0, source = 0;
-    uint64_t value = 0;  ///< brought to a warp operation, and then its result
-    std::span<const uint32_t> brought;
-    std::span<uint32_t> all;  ///< empty but in an exchange
+    uint64_t value = 0;                 ///< brought to a warp operation, and then its result
+    std::span<const uint32_t> brought;  ///< empty but in an exchange
   };
 
   void resume(unsigned thread, const std::function<void()>& kernel);
@@ -99,6 +98,7 @@ class Block {
   boost::context::pooled_fixedsize_stack stacks_;
   std::vector<Thread> threads_;
   std::vector<unsigned> ready_;
+  std::vector<std::vector<uint32_t>> exchanged_;  ///< by warp
   boost::context::fiber scheduler_;
   unsigned running_ = 0;
   unsigned at_barrier_ = 0;

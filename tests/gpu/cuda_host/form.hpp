@@ -9,9 +9,12 @@
 #include <cstdint>
 #include <cstring>
 #include <source_location>
+#include <span>
 #include <utility>
 
 #include "gpu/bfloat16.hpp"
+#include "gpu/float16.hpp"
+#include "gpu/float8.hpp"
 #include "tests/gpu/cuda_host/block.hpp"
 #include "tests/gpu/cuda_host/queue.hpp"
 
@@ -125,25 +128,81 @@ inline uint32_t pack_bf16(float low, float high) {
   return static_cast<uint32_t>(to_bfloat16(high)) << 16 | to_bfloat16(low);
 }
 
-/// The fragments of mma.m16n8k16 as the PTX manual has them.
-inline void mma_bf16(float (&sums)[4], const uint32_t (&x)[4], const uint32_t (&w)[2],
-                     std::source_location where = std::source_location::current()) {
-  constexpr int lanes = 32, words = 6, depth = 16;
+inline uint32_t pack_f16(float low, float high) {
+  return static_cast<uint32_t>(to_float16(high)) << 16 | to_float16(low);
+}
+
+inline int32_t nearest(float value) { return static_cast<int32_t>(std::nearbyint(value)); }
+
+namespace host {
+
+/// The fragments of mma.m16n8k16 and m16n8k32 as the PTX manual has them: the same in words of 32 bits.
+/// `x_of` and `w_of` give value i of a word of theirs.
+template <int values_per_word, class Sum, class XOf, class WOf>
+void mma(Sum (&sums)[4], const uint32_t (&x)[4], const uint32_t (&w)[2], XOf x_of, WOf w_of,
+         const std::source_location& where) {
+  constexpr int lanes = 32, words = 6, depth = 8 * values_per_word;
   const std::array<uint32_t, words> brought{x[0], x[1], x[2], x[3], w[0], w[1]};
-  std::array<uint32_t, lanes * words> all;
-  auto& block = host::Block::current();
-  block.exchange(brought, all, where);
-  const auto element = [&all](int group, int k, int word) {
-    const uint32_t pair = all[static_cast<size_t>((group * 4 + k % 8 / 2) * words + word)];
-    return from_bfloat16(static_cast<uint16_t>(pair >> (k % 2 * 16)));
+  auto& block = Block::current();
+  const std::span<const uint32_t> all = block.exchange(brought, where);
+  /// All k of the row or column that a group of lanes holds in a word and in another.
+  const auto gather = [all](int group, int first_word, int second_word, auto value_of) {
+    std::array<Sum, depth> values;
+    for (int k = 0; k < depth; ++k) {
+      const int at = k / values_per_word;
+      const int word = at < 4 ? first_word : second_word;
+      values[static_cast<size_t>(k)] =
+          value_of(all[static_cast<size_t>((group * 4 + at % 4) * words + word)], k % values_per_word);
+    }
+    return values;
   };
   const int lane = block.thread() % lanes;
-  for (int e = 0; e < 4; ++e) {
-    const int column = lane % 4 * 2 + e % 2;
-    for (int k = 0; k < depth; ++k) {
-      sums[e] += element(lane / 4, k, e / 2 + k / 8 * 2) * element(column, k, 4 + k / 8);
+  for (int half = 0; half < 2; ++half) {
+    const auto row = gather(lane / 4, half, half + 2, x_of);
+    for (int side = 0; side < 2; ++side) {
+      const auto column = gather(lane % 4 * 2 + side, 4, 5, w_of);
+      Sum& sum = sums[half * 2 + side];
+      for (size_t k = 0; k < depth; ++k) sum += row[k] * column[k];
     }
   }
+}
+
+inline uint16_t half_of(uint32_t word, int i) { return static_cast<uint16_t>(word >> (16 * i)); }
+inline uint8_t byte_of(uint32_t word, int i) { return static_cast<uint8_t>(word >> (8 * i)); }
+
+}  // namespace host
+
+inline void mma_bf16(float (&sums)[4], const uint32_t (&x)[4], const uint32_t (&w)[2],
+                     std::source_location where = std::source_location::current()) {
+  const auto value = [](uint32_t word, int i) { return from_bfloat16(host::half_of(word, i)); };
+  host::mma<2>(sums, x, w, value, value, where);
+}
+
+inline void mma_f16(float (&sums)[4], const uint32_t (&x)[4], const uint32_t (&w)[2],
+                    std::source_location where = std::source_location::current()) {
+  const auto value = [](uint32_t word, int i) { return from_float16(host::half_of(word, i)); };
+  host::mma<2>(sums, x, w, value, value, where);
+}
+
+inline void mma_f8e4m3(float (&sums)[4], const uint32_t (&x)[4], const uint32_t (&w)[2],
+                       std::source_location where = std::source_location::current()) {
+  const auto value = [](uint32_t word, int i) { return from_float8_e4m3(host::byte_of(word, i)); };
+  host::mma<4>(sums, x, w, value, value, where);
+}
+
+inline void mma_int8(int32_t (&sums)[4], const uint32_t (&x)[4], const uint32_t (&w)[2],
+                     std::source_location where = std::source_location::current()) {
+  const auto code = [](uint32_t word, int i) { return int32_t{host::byte_of(word, i)}; };
+  const auto weight = [](uint32_t word, int i) {
+    return int32_t{static_cast<int8_t>(host::byte_of(word, i))};
+  };
+  host::mma<4>(sums, x, w, code, weight, where);
+}
+
+template <class Kernel>
+int has_f8(int /*device*/, Kernel /*kernel*/, int* has) {
+  *has = 1;
+  return 0;
 }
 
 template <class... Parameters, class... Arguments>

@@ -67,8 +67,9 @@ Outputs fbank(Ops& ops) {
 
 Outputs gemm(Ops& ops) {
   Random random(3);
-  const auto packed = ops.pack_linear(random.tensor({70, 40}), random.tensor({70}));
-  const Tensor x = ops.upload(random.tensor({66, 40}));
+  constexpr int in = 70;  // more than a step of any type
+  const auto packed = ops.pack_linear(random.tensor({70, in}), random.tensor({70}));
+  const Tensor x = ops.upload(random.tensor({66, in}));
   const Tensor y = ops.allocate(DType::f32, {66, 70});
   ops.linear(*packed, x, {}, y);
   return download(ops, y);
@@ -109,7 +110,10 @@ TEST_P(SeededFault, ShowsWhicheverBarrierOrIndexItSpoils) {
 INSTANTIATE_TEST_SUITE_P(Kernels, SeededFault,
                          testing::Values(Kernel{"LogSoftmax", log_softmax}, Kernel{"ConvModule", conv_module},
                                          Kernel{"Fbank", fbank}, Kernel{"Gemm", gemm},
-                                         Kernel{"GemmBf16", gemm, cuda::MatrixType::bf16}),
+                                         Kernel{"GemmBf16", gemm, cuda::MatrixType::bf16},
+                                         Kernel{"GemmF16", gemm, cuda::MatrixType::f16},
+                                         Kernel{"GemmF8", gemm, cuda::MatrixType::f8e4m3},
+                                         Kernel{"GemmInt8", gemm, cuda::MatrixType::int8}),
                          [](const auto& kernel) { return kernel.param.name; });
 
 }  // namespace

@@ -3,9 +3,9 @@
 #include <cstdint>
 #include <span>
 
-namespace tutti::cpu {
+namespace tutti {
 
-/// Consecutive k that the kernels multiply at a time. Padding is zero.
+/// Consecutive k that the CPU's kernels multiply at a time. Padding is zero.
 constexpr int code_group = 8;
 
 /// The largest sum of magnitudes of the four weights whose products with codes up to 255 may meet in 16 bits
@@ -19,4 +19,4 @@ static_assert(255 * max_quad_magnitude <= INT16_MAX);
 /// are, NaN when one is not finite. `codes` has as many entries as `weights`.
 [[nodiscard]] float quantize_weights(std::span<const float> weights, std::span<int8_t> codes);
 
-}  // namespace tutti::cpu
+}  // namespace tutti

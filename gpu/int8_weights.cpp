@@ -1,11 +1,11 @@
-#include "gpu/cpu/int8_weights.hpp"
+#include "gpu/int8_weights.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
 
-namespace tutti::cpu {
+namespace tutti {
 namespace {
 
 /// NaN when a weight is not finite.
@@ -40,4 +40,4 @@ float quantize_weights(std::span<const float> weights, std::span<int8_t> codes) 
   return scale;
 }
 
-}  // namespace tutti::cpu
+}  // namespace tutti
