@@ -43,7 +43,7 @@ bool check_server(const ServerConfig& config) {
   bool good = passes("listen", [&] {
     const NetOptions options = plan_network(config, devices.threads);
     const std::string warning = options.tls ? options.tls->warning : "";
-    return describe(options, options.bind.empty() ? options.admin_bind : options.bind) +
+    return describe(options, options.bind.value_or(options.admin_bind)) +
            (warning.empty() ? "" : "; warning: " + warning);
   });
   good &= passes("callback", [&] {

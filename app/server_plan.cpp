@@ -97,7 +97,7 @@ NetOptions plan_network(const ServerConfig& config, const ThreadPlan& threads) {
     options.dialect_ports = dialect_ports(config.dialect_at);
     options.audiosocket = config.audiosocket;
   } else {
-    options.bind.clear();
+    options.bind.reset();
     if (options.admin_bind.empty()) options.admin_bind = config.bind;
   }
   for (const std::string& range : config.trusted_proxies) {

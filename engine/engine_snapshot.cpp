@@ -157,7 +157,7 @@ std::optional<Engine::TakenSnapshot> Engine::next_snapshot() {
 
 /// Why the past cannot be a stream's of this engine; empty when it can.
 std::string Engine::Impl::misfit(const StreamSnapshot::Past& past) const {
-  if (!past.model->is_same_model(runner.model())) return "it is of another model";
+  if (!past.model || !past.model->is_same_model(runner.model())) return "it is of another model";
   const int64_t mel = runner.model().spec().fbank.num_mel_bins;
   const auto convolution = convolution_shape(runner.cache_config()).elements();
   const auto frames = std::ssize(past.rescorable_frames) / runner.model().spec().output_size;

@@ -115,7 +115,7 @@ void check_address(const tcp::endpoint& endpoint, std::string_view flag) {
 }  // namespace
 
 void check_listener(const NetOptions& options) {
-  if (!options.bind.empty()) check_address(allowed_endpoint(options, options.bind, "--bind"), "--bind");
+  if (options.bind) check_address(allowed_endpoint(options, *options.bind, "--bind"), "--bind");
   if (!options.admin_bind.empty()) {
     check_address(allowed_endpoint(options, options.admin_bind, "--admin-bind"), "--admin-bind");
   }
@@ -167,8 +167,8 @@ Hub::Hub(const NetOptions& options, GatewayPort& gateway_port, const StatusPort&
       door_(options.credentials, options.max_connections_per_address) {
   if (has_tls_) tls_ = make_context(*options.tls);
   using enum Listener::Kind;
-  if (!options.bind.empty()) {
-    const tcp::endpoint endpoint = allowed_endpoint(options, options.bind, "--bind");
+  if (options.bind) {
+    const tcp::endpoint endpoint = allowed_endpoint(options, *options.bind, "--bind");
     listen(listeners_.emplace_back(strand_, endpoint, http, nullptr), "--bind");
     for (const DialectPort& own : options.dialect_ports) {
       const tcp::endpoint where(endpoint.address(), own.port);

@@ -33,7 +33,8 @@ struct ListenerAddress {
 };
 
 struct NetOptions {
-  std::string bind = "127.0.0.1:8080";  ///< ADDRESS:PORT, [ADDRESS]:PORT; port 0: a free one; empty = none
+  /// ADDRESS:PORT, [ADDRESS]:PORT; port 0: a free one. Nothing where there are no clients.
+  std::optional<std::string> bind = "127.0.0.1:8080";
   std::vector<DialectPort> dialect_ports;
   std::string audiosocket;  ///< like bind, for Asterisk's AudioSocket, which has no keys; empty = not at all
   /// Like bind, for who runs the server: measurements, the monitor, what AdminPort does. They are then not
