@@ -20,6 +20,8 @@
 namespace tutti {
 namespace {
 
+// CAF takes a connection that is being made for one that was always silent: one that a heartbeat meets fails
+// ("connection_timeout"), and is tried again.
 constexpr auto heartbeat_interval = std::chrono::milliseconds(500);
 constexpr auto shortest_silence = std::chrono::milliseconds(1500);
 constexpr auto connect_timeout = std::chrono::seconds(5);
