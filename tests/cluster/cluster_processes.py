@@ -65,8 +65,8 @@ class Authority:
 class Process(tutti_server.Server):
     """`tutti serve` in a role, whose end may be of any kind."""
 
-    def __init__(self, role, *options, program=tutti_server.PROGRAM, prefix=()):
-        self.start([*prefix, program, "serve", "--role", role, "--bind", "127.0.0.1:0", *OPTIONS, *options])
+    def __init__(self, role, *options, address="127.0.0.1", program=tutti_server.PROGRAM, prefix=()):
+        self.start([*prefix, program, "serve", "--role", role, "--bind", f"{address}:0", "--insecure", *OPTIONS, *options])
 
     def pause(self):
         self.process.send_signal(signal.SIGSTOP)
@@ -90,7 +90,7 @@ class Engine(Process):
     def __init__(self, authority, *options, places=64, address="127.0.0.1", port=0, model=tutti_server.MODEL,
                  name="engine", **process):
         super().__init__("engine", "--cluster-bind", f"{address}:{port}", "--model", model, *DECODER,
-                         "--max-streams", str(places), *authority.options(name), *options, **process)
+                         "--max-streams", str(places), *authority.options(name), *options, address=address, **process)
         self.cluster_address = self.find_in_log(r"listening on (\S+) for gateways")
 
 

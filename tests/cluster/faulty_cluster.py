@@ -133,7 +133,7 @@ class FaultyCluster:
         try:
             for kind, seconds in strikes:
                 await asyncio.sleep(self.rng.uniform(0.2, 1.0))
-                await self.strike(kind, self.rng.choice(self.engines), seconds)
+                await self.strike(kind, await asyncio.to_thread(self.busy_engine), seconds)
         finally:
             self.enough = True
             await asyncio.gather(*clients)
@@ -153,6 +153,17 @@ class FaultyCluster:
             self.transcribed += 1
             if fault is not None:
                 self.faults.append((round(time.monotonic() - self.began, 1), speech.name, fault))
+
+    def busy_engine(self):
+        """Any that has streams to lose."""
+        busy = []
+
+        def found():
+            busy[:] = [engine for engine in self.engines if engine.engine.metric("tutti_used_kv_blocks") > 0]
+            return bool(busy)
+
+        wait_until(found, "somebody is heard")
+        return self.rng.choice(busy)
 
     async def strike(self, kind, victim, seconds):
         moved = self.moved_streams()
