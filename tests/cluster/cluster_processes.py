@@ -4,6 +4,7 @@ authority made for the occasion.
 The environment is that of tests/net/tutti_server.py.
 """
 import pathlib
+import secrets
 import signal
 import socket
 import subprocess
@@ -58,7 +59,7 @@ class Authority:
             run("openssl", "req", "-new", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
                          "-subj", f"/CN={name}", "-keyout", key, "-out", request)
             run("openssl", "x509", "-req", "-in", request, "-CA", self.path("ca.pem"), "-CAkey", self.path("ca.key"),
-                         "-CAcreateserial", "-days", "2", "-out", certificate)
+                         "-set_serial", f"0x{secrets.token_hex(15)}", "-days", "2", "-out", certificate)
         return ["--cluster-certificate", certificate, "--cluster-key", key, "--cluster-ca", self.path("ca.pem")]
 
 
