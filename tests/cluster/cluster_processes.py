@@ -47,7 +47,7 @@ class Authority:
     def __init__(self, name="tutti test cluster"):
         self.folder = tempfile.TemporaryDirectory()
         run("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
-                     "-subj", f"/CN={name}", "-keyout", self.path("ca.key"), "-out", self.path("ca.pem"))
+            "-subj", f"/CN={name}", "-keyout", self.path("ca.key"), "-out", self.path("ca.pem"))
 
     def path(self, name):
         return str(pathlib.Path(self.folder.name) / name)
@@ -57,9 +57,9 @@ class Authority:
         certificate, key, request = (self.path(f"{name}.{end}") for end in ("pem", "key", "csr"))
         if not pathlib.Path(certificate).exists():
             run("openssl", "req", "-new", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
-                         "-subj", f"/CN={name}", "-keyout", key, "-out", request)
+                "-subj", f"/CN={name}", "-keyout", key, "-out", request)
             run("openssl", "x509", "-req", "-in", request, "-CA", self.path("ca.pem"), "-CAkey", self.path("ca.key"),
-                         "-set_serial", f"0x{secrets.token_hex(15)}", "-days", "2", "-out", certificate)
+                "-set_serial", f"0x{secrets.token_hex(15)}", "-days", "2", "-out", certificate)
         return ["--cluster-certificate", certificate, "--cluster-key", key, "--cluster-ca", self.path("ca.pem")]
 
 
@@ -67,7 +67,8 @@ class Process(tutti_server.Server):
     """`tutti serve` in a role, whose end may be of any kind."""
 
     def __init__(self, role, *options, address="127.0.0.1", program=tutti_server.PROGRAM, prefix=()):
-        self.start([*prefix, program, "serve", "--role", role, "--bind", f"{address}:0", "--insecure", *OPTIONS, *options])
+        self.start([*prefix, program, "serve", "--role", role, "--bind", f"{address}:0", "--insecure",
+                    *OPTIONS, *options])
 
     def pause(self):
         self.process.send_signal(signal.SIGSTOP)
