@@ -164,15 +164,16 @@ std::optional<CallbackOptions> plan_callback(const ServerConfig& config) {
 }
 
 LoadedModel open_model(Checkpoint checkpoint, const EngineConfig& config, const Device& device,
-                       const ConformerCtc* twin) {
+                       const std::string& identity) {
   const std::unique_ptr<Ops> ops = open_device(device, parse_weight_type(config.weights));
   return {
       .model = std::make_shared<const ConformerCtc>(std::move(checkpoint), *ops, required_positions(config),
-                                                    required_hypothesis_tokens(config), twin),
+                                                    required_hypothesis_tokens(config), identity),
       .device = std::string(ops->description())};
 }
 
-LoadedModels open_models(Checkpoint checkpoint, const EngineConfig& config, const DevicePlan& plan) {
+LoadedModels open_models(Checkpoint checkpoint, const EngineConfig& config, const DevicePlan& plan,
+                         const std::string& identity) {
   LoadedModels loaded;
   const auto add = [&](LoadedModel one) {
     loaded.models.push_back(std::move(one.model));
@@ -181,11 +182,10 @@ LoadedModels open_models(Checkpoint checkpoint, const EngineConfig& config, cons
   // Tensors are shared by copies of a checkpoint, and given up with the last.
   if (plan.devices.front().kind == Device::Kind::cuda) {
     for (size_t i = 0; i + 1 < plan.devices.size(); ++i) {
-      add(open_model(checkpoint, config, plan.devices[i], i == 0 ? nullptr : &loaded.first()));
+      add(open_model(checkpoint, config, plan.devices[i], identity));
     }
   }
-  const ConformerCtc* const twin = loaded.models.empty() ? nullptr : &loaded.first();
-  add(open_model(std::move(checkpoint), config, plan.devices.back(), twin));
+  add(open_model(std::move(checkpoint), config, plan.devices.back(), identity));
   loaded.models.resize(plan.devices.size(), loaded.models.back());
   return loaded;
 }
@@ -341,7 +341,7 @@ Generation make_generation(Checkpoint checkpoint, std::string files, RecognizerI
     require_room_for_weights(weight_needs(checkpoint, parse_weight_type(engine.weights)), plan, engine,
                              reserved);
   }
-  LoadedModels loaded = open_models(std::move(checkpoint), engine, plan);
+  LoadedModels loaded = open_models(std::move(checkpoint), engine, plan, to_string(identity));
   const bool has_window = engine.num_left_chunks >= 0;
   if (served != nullptr && engine.max_num_blocks == 0 && !has_window && !served->has_window) {
     engine.max_num_blocks = served->pool.num_blocks;

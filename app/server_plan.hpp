@@ -50,9 +50,9 @@ struct LoadedModel {
   std::shared_ptr<const ConformerCtc> model;
   std::string device;  ///< what it was packed for, in words
 };
-/// Packed by `device`, for it and those that read the same memory. `twin`: see ConformerCtc.
+/// Packed by `device`, for it and those that read the same memory. `identity`: see ConformerCtc.
 [[nodiscard]] LoadedModel open_model(Checkpoint checkpoint, const EngineConfig& config, const Device& device,
-                                     const ConformerCtc* twin = nullptr);
+                                     const std::string& identity);
 
 /// A model as each owner reads it: packed once for all CPU cores, and once for every GPU.
 struct LoadedModels {
@@ -62,7 +62,7 @@ struct LoadedModels {
   [[nodiscard]] const ConformerCtc& first() const { return *models.front(); }
 };
 [[nodiscard]] LoadedModels open_models(Checkpoint checkpoint, const EngineConfig& config,
-                                       const DevicePlan& plan);
+                                       const DevicePlan& plan, const std::string& identity = {});
 
 /// The memory of each owner's K/V pool, and of what its streams keep to move, so much `audio` among it;
 /// `config.max_num_blocks` becomes its num_blocks. Free memory, the GPU's where it computes, or the budget of

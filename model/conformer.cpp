@@ -155,7 +155,7 @@ struct ConformerCtc::Impl {
   std::shared_ptr<const PackedLinear> ctc_head;
   std::unique_ptr<const AttentionDecoders> decoders;
   std::vector<std::string> unused;
-  std::shared_ptr<const char> origin;  // one for a model and its twins
+  std::string identity;
 };
 
 ConformerCtc::Impl::Impl(Checkpoint checkpoint, Ops& ops, int max_positions_, int max_hypothesis_tokens)
@@ -343,15 +343,15 @@ EncoderOutput ConformerCtc::Impl::forward(Ops& ops, EncoderWorkspace& ws, const 
 }
 
 ConformerCtc::ConformerCtc(Checkpoint checkpoint, Ops& ops, int max_positions, int max_hypothesis_tokens,
-                           const ConformerCtc* twin)
+                           std::string identity)
     : impl_(std::make_unique<Impl>(std::move(checkpoint), ops, max_positions, max_hypothesis_tokens)) {
-  impl_->origin = twin == nullptr ? std::make_shared<const char>() : twin->impl_->origin;
+  impl_->identity = std::move(identity);
 }
 ConformerCtc::~ConformerCtc() = default;
 
 const std::string& ConformerCtc::name() const { return impl_->name; }
 bool ConformerCtc::is_same_model(const ConformerCtc& other) const {
-  return impl_->origin == other.impl_->origin;
+  return this == &other || (!impl_->identity.empty() && impl_->identity == other.impl_->identity);
 }
 const ConformerSpec& ConformerCtc::spec() const { return impl_->spec; }
 const TokenTable& ConformerCtc::tokens() const { return impl_->tokens; }

@@ -46,14 +46,15 @@ class ConformerCtc {
  public:
   /// Packs the weights through `ops`. Positions below `max_positions` can be addressed. The attention
   /// decoders are loaded when hypotheses of up to `max_hypothesis_tokens` are to be rescored; 0 is without.
-  /// `twin`, where it is not null, was made of the same checkpoint on another device. Throws SetupError for
-  /// missing or misshapen tensors, or when there are no decoders to load.
+  /// `identity` is the same for what was made of the same checkpoint, on another device or another time;
+  /// empty is like no other. Throws SetupError for missing or misshapen tensors, or when there are no
+  /// decoders to load.
   ConformerCtc(Checkpoint checkpoint, Ops& ops, int max_positions, int max_hypothesis_tokens = 0,
-               const ConformerCtc* twin = nullptr);
+               std::string identity = {});
   ~ConformerCtc();
 
   [[nodiscard]] const std::string& name() const;
-  /// Whether a stream of one can go on with the other: it is that one, or its twin.
+  /// Whether a stream of one can go on with the other: it is that one, or has its identity.
   [[nodiscard]] bool is_same_model(const ConformerCtc& other) const;
   [[nodiscard]] const ConformerSpec& spec() const;
   [[nodiscard]] const TokenTable& tokens() const;

@@ -20,10 +20,10 @@ namespace tutti {
 /// A model of tests/data, packed by `ops`.
 [[nodiscard]] inline std::shared_ptr<const ConformerCtc> load(const std::string& directory, Ops& ops,
                                                               const EngineConfig& config,
-                                                              const ConformerCtc* twin = nullptr) {
+                                                              const std::string& identity = {}) {
   return std::make_shared<const ConformerCtc>(load_model(std::filesystem::path(TUTTI_TEST_DATA) / directory),
                                               ops, required_positions(config),
-                                              required_hypothesis_tokens(config), twin);
+                                              required_hypothesis_tokens(config), identity);
 }
 
 /// A few chunks of speech.

@@ -27,7 +27,7 @@ using Snapshots = std::vector<StreamSnapshot>;
 class CudaSnapshot : public testing::Test {
  protected:
   CudaSnapshot() : config_(short_chunks("prefix")), ops_(gpu_ops(0)) {
-    model_ = load("conformer-bn-tiny", *ops_, config_);
+    model_ = load("conformer-bn-tiny", *ops_, config_, "tiny");
   }
 
   std::unique_ptr<Engine> engine(const cuda::PluginApi& api = cuda::host::api()) {
@@ -37,7 +37,7 @@ class CudaSnapshot : public testing::Test {
   /// On the other GPU, with a model of its own.
   std::unique_ptr<Engine> twin() {
     const auto ops = gpu_ops(1);
-    const auto model = load("conformer-bn-tiny", *ops, config_, model_.get());
+    const auto model = load("conformer-bn-tiny", *ops, config_, "tiny");
     return std::make_unique<Engine>(model, gpu_ops(1), config_);
   }
 

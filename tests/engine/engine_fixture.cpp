@@ -51,11 +51,11 @@ std::vector<std::string> Said::final_texts() const {
   return texts;
 }
 
-std::shared_ptr<const ConformerCtc> load_bundled_model() {
+std::shared_ptr<const ConformerCtc> load_bundled_model(const std::string& identity) {
   const auto ops = make_cpu_ops();
   return std::make_shared<const ConformerCtc>(
       load_wenet_checkpoint(std::filesystem::path(TUTTI_TEST_DATA) / "tutti-en-mini"), *ops,
-      required_positions(EngineConfig{}));
+      required_positions(EngineConfig{}), 0, identity);
 }
 
 std::shared_ptr<const ConformerCtc> bundled_model() {

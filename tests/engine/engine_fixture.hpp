@@ -34,7 +34,7 @@ struct Said {
 };
 
 /// The bundled model in float32, packed for the instruction set in use.
-[[nodiscard]] std::shared_ptr<const ConformerCtc> load_bundled_model();
+[[nodiscard]] std::shared_ptr<const ConformerCtc> load_bundled_model(const std::string& identity = {});
 /// The same, loaded once for all tests of a program.
 [[nodiscard]] std::shared_ptr<const ConformerCtc> bundled_model();
 

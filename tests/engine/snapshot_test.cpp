@@ -6,6 +6,7 @@
 #include "engine/model_runner.hpp"
 #include "engine/snapshot_size.hpp"
 #include "engine_fixture.hpp"
+#include "gpu/cpu/cpu_ops.hpp"
 #include "tests/config/patience.hpp"
 
 namespace tutti {
@@ -197,6 +198,25 @@ TEST(Snapshot, AStreamWithoutAPastBeginsWhereItIsTold) {
   EXPECT_EQ(said.finals()[0].text, alone.finals()[0].text);
   EXPECT_EQ(said.finals()[0].segment, 2);
   EXPECT_EQ(said.finals()[0].start_sample, alone.finals()[0].start_sample + 50'000);
+}
+
+TEST(Snapshot, FitsTheModelThatWasLoadedAgain) {
+  const auto load = [](const std::string& identity) {
+    return std::make_unique<Engine>(load_bundled_model(identity), make_cpu_ops(), greedy_config());
+  };
+  const auto snapshot_of = [](Engine& engine) {
+    const StreamKey source = engine.admit({}).value();
+    must(engine.feed(source, clip("libri-06.flac")));
+    run_until_idle(engine, [](const Update&) {});
+    return engine.snapshot(source).value();
+  };
+  const auto again = load("its content");
+  must(again->restore(again->admit({}).value(), snapshot_of(*load("its content"))));
+  EXPECT_EQ(again->restore(again->admit({}).value(), snapshot_of(*load("other"))).error().code,
+            "bad_snapshot");
+  const auto nameless = load("");
+  EXPECT_EQ(nameless->restore(nameless->admit({}).value(), snapshot_of(*load(""))).error().code,
+            "bad_snapshot");
 }
 
 TEST(Snapshot, IsRefusedByAnEngineItDoesNotFit) {

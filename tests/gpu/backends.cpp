@@ -51,7 +51,7 @@ constexpr std::array tensor_types{TensorType{WeightType::bf16, cuda::MatrixType:
                                   TensorType{WeightType::fp8, cuda::MatrixType::f8e4m3, 0.06}};
 
 /// "Cuda" becomes Cuda_bf16, Cuda_fp16, ... In the suites' other references no row is rounded.
-Backend in_type(Backend backend, const TensorType& type) {
+[[maybe_unused]] Backend in_type(Backend backend, const TensorType& type) {
   backend.name += fmt::format("_{}", weight_type_name(type.weights));
   backend.operations = "subsample";
   backend.tolerance = type.tolerance;
