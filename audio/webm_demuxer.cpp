@@ -113,7 +113,7 @@ class WebmDemuxer::Parser final : private webm::Callback, private webm::Reader {
   Status on_packet(uint64_t position);
   Status refuse(Error reason);
   Status refuse(std::string message) { return refuse(Error{"bad_audio", std::move(message)}); }
-  [[nodiscard]] bool has_packet() const { return packets_.size() > (in_group_ ? 1U : 0U); }
+  [[nodiscard]] bool has_packet() const { return packets_.size() > (holds_last_ ? 1U : 0U); }
 
   void give(std::span<const std::byte> bytes);
   [[nodiscard]] bool has_half_a_name() const;
@@ -131,7 +131,8 @@ class WebmDemuxer::Parser final : private webm::Callback, private webm::Reader {
   std::string other_codecs_;        // of tracks before it
   std::optional<OpusHead> begins_;  // of a file whose first packet is still to come
   int cluster_blocks_ = 0;
-  bool in_group_ = false;  // the last packet waits for the end of its group, which may say what to discard
+  bool in_group_ = false;
+  bool holds_last_ = false;  // the last packet waits for the end of its group, which may say what to discard
 
   std::vector<std::byte> frame_;  // what there is of the next packet
   int64_t lost_ = 0;              // before it
@@ -302,6 +303,7 @@ Status WebmDemuxer::Parser::on_packet(uint64_t position) {
                       .begins = std::exchange(begins_, std::nullopt),
                       .lost = std::exchange(lost_, 0),
                       .discarded = 0});
+  holds_last_ = in_group_;
   return done;
 }
 
@@ -309,7 +311,7 @@ Status WebmDemuxer::Parser::OnBlockGroupEnd(const webm::ElementMetadata& /*eleme
                                             const webm::BlockGroup& group) {
   in_group_ = false;
   const int64_t nanoseconds = group.discard_padding.value();
-  if (group.block.value().track_number != track_ || packets_.empty() || nanoseconds <= 0) return done;
+  if (!std::exchange(holds_last_, false) || nanoseconds <= 0) return done;
   const int samples = opus_packet_samples(packets_.back().bytes);
   packets_.back().discarded = WebmTimeline::samples_in(nanoseconds, samples);
   timeline_.advance(-packets_.back().discarded);

@@ -105,6 +105,22 @@ TEST(WebmDemuxer, LeavesOutWhatABlockGroupDiscards) {
   EXPECT_EQ(found.packets[1].discarded, 240);
 }
 
+TEST(WebmDemuxer, GivesAPacketBeforeABlockGroupThatIsBroken) {
+  const Bytes broken(3);  // no element has such a name
+  const Demuxed found = demux<WebmDemuxer>(
+      joined({webm_head(), cluster_head(0), simple_block(tiny_packet, 0), element(0xa0, broken)}));
+  EXPECT_THAT(found.error, HasSubstr("an element's name is none"));
+  EXPECT_EQ(found.packets.size(), 1U);
+}
+
+TEST(WebmDemuxer, DiscardsNothingOfAPacketBeforeAGroupThatHasNone) {
+  const Bytes group = element(0xa0, number_element(0x75a2, 5'000'000));
+  const Demuxed found =
+      demux<WebmDemuxer>(joined({webm_head(), cluster_head(0), simple_block(tiny_packet, 0), group}));
+  ASSERT_EQ(found.packets.size(), 1U);
+  EXPECT_EQ(found.packets[0].discarded, 0);
+}
+
 TEST(WebmDemuxer, SkipsWhatItHasNoUseFor) {
   const Bytes junk = joined({element(0xec, Bytes(70'000)), element(0x1254c367, Bytes(70'000))});
   const Bytes tracks =
