@@ -135,13 +135,16 @@ class Soak:
         self.latencies_ms = []
 
     async def run(self, clients, seconds):
-        """`clients` at any time; then all of them end what they began."""
+        """`clients` at any time; then all of them end what they began. One of each kind comes while there is room."""
         end = time.monotonic() + seconds
-        await asyncio.gather(*(self.be_clients(end) for _ in range(clients)))
+        firsts = [[kind] for kind in KINDS] + [[]] * (clients - len(KINDS))
+        await asyncio.gather(*(self.be_clients(end, first) for first in firsts))
         await self.server.become_quiet()
 
-    async def be_clients(self, end):
-        await asyncio.sleep(self.rng.uniform(0, min(2, (end - time.monotonic()) / 4)))
+    async def be_clients(self, end, first):
+        for kind in first:
+            await self.be(kind)
+        await asyncio.sleep(self.rng.uniform(0, min(2, max(0, (end - time.monotonic()) / 4))))
         while time.monotonic() < end:
             [kind] = self.rng.choices(list(KINDS), list(KINDS.values()))
             await self.be(kind)

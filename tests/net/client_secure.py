@@ -157,7 +157,7 @@ class CheckTest(unittest.TestCase):
         checked = self.check("--bind", "0.0.0.0:8080", *self.secured.options)
         self.assertEqual(checked.returncode, 0, checked.stdout)
         parts = [line.split()[0] for line in checked.stdout.splitlines()]
-        self.assertEqual(parts, ["devices", "listen", "callback", "model", "engine"])
+        self.assertEqual(parts, ["devices", "listen", "callback", "cluster", "model", "engine"])
         self.assertRegex(checked.stdout, r"0\.0\.0\.0:8080 with TLS \(CN=127\.0\.0\.1, valid until .*\), for 1 API key\n")
 
     def test_tells_everything_that_is_wrong(self):
