@@ -4,6 +4,7 @@
 # make asan    the tests of the folders without sockets, under AddressSanitizer and UndefinedBehaviorSanitizer, long
 #              ones shortened
 # make fuzz    what reads messages and files, fed with what libFuzzer makes up: FUZZ_SECONDS=5 of it for each reader
+# make tsan    actors and clusters with all their threads, under ThreadSanitizer, with a CAF that is built for it
 # make neon    the kernels and their tests cross-compiled for 64-bit ARM, run by QEMU
 # make avx512  the kernels' tests on an emulated CPU with AVX-512 and VNNI, for a machine without them
 # make nightly what has the time: the long tests under the sanitizers too, NIGHTLY_SECONDS=600 for each reader, and the
@@ -21,12 +22,14 @@ JOBS ?= $(shell nproc)
 BUILD := build/release
 ASAN := build/asan
 FUZZ := build/fuzz
+TSAN := build/tsan
 NEON := build/neon
 FUZZ_SECONDS ?= 5
 NIGHTLY_SECONDS ?= 600
 SOAK_SECONDS ?= 1800
 FAULT_SECONDS ?= 180
 PURE := $(wildcard $(addprefix tests/,config audio gpu decode cache model engine proto fuzz))
+THREAD_TESTS := service_test cluster_services_test
 KERNEL_TESTS := gpu_conformance_test gpu_kernel_test
 # Without what any machine runs, and without the largest products and convolutions, which take an emulator an hour.
 AVX512_TESTS := --gtest_brief=1 '--gtest_filter=-*CudaOnHost*:*_portable:*_avx2:*/Cpu:*/CpuOnednn:*LinearConformance.Matches*:$\
@@ -37,7 +40,7 @@ CTEST := ctest --output-on-failure -j$(JOBS)
 # Rebuilds are quick where ccache is installed; without it the variable is empty and ignored.
 export CMAKE_CXX_COMPILER_LAUNCHER := $(shell command -v ccache)
 
-.PHONY: run build test asan fuzz neon avx512 nightly soak cluster-faults long-runs package check configure
+.PHONY: run build test asan fuzz tsan neon avx512 nightly soak cluster-faults long-runs package check configure
 .PHONY: install install-tests install-fuzz install-neon install-avx512
 .NOTPARALLEL:
 
@@ -61,6 +64,12 @@ fuzz: install-fuzz
 	cmake --build $(FUZZ) -j$(JOBS)
 	scripts/fuzz.sh $(FUZZ) $(FUZZ_SECONDS)
 
+tsan: install
+	scripts/build-caf.sh $(TSAN)-caf -fsanitize=thread
+	cmake --preset tsan $(CMAKE_ARGS)
+	cmake --build $(TSAN) -j$(JOBS) --target $(THREAD_TESTS)
+	set -e; for test in $(THREAD_TESTS); do $(TSAN)/bin/$$test --gtest_brief=1; done
+
 neon: install-neon
 	cmake --preset neon $(CMAKE_ARGS)
 	cmake --build $(NEON) -j$(JOBS)
@@ -73,6 +82,7 @@ avx512: install-avx512 configure
 nightly:
 	$(MAKE) asan TUTTI_LONG_TESTS=1
 	$(MAKE) fuzz FUZZ_SECONDS=$(NIGHTLY_SECONDS)
+	$(MAKE) tsan
 	$(MAKE) neon
 	$(MAKE) avx512
 	$(MAKE) soak SOAK_SECONDS=180
