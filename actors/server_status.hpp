@@ -57,7 +57,7 @@ class ServerStatus final : public StatusPort {
   Metrics& metrics_;
   std::atomic<bool> listening_{false};
   std::atomic<bool> draining_{false};
-  std::atomic<bool> owners_complete_{true};
+  std::atomic<bool> owners_complete_{false};  // until placement has looked
   std::atomic<bool> hung_owner_{false};
   std::atomic<Room> room_{Room::free};
   Published<ModelInfo> model_{ModelInfo{}};

@@ -88,6 +88,7 @@ TEST_F(PlacementTest, SaysWhenNoOwnerIsLeft) {
 
 TEST_F(GatewayTest, DrainingRefusesNewSessionsAndLetsOpenOnesGoOn) {
   start({4});
+  system.run();
   EXPECT_TRUE(status->ready());
   EXPECT_FALSE(status->refusal("native"));
   Session running = open();
