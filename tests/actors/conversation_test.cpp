@@ -324,19 +324,29 @@ TEST_F(ConversationTest, TellsItsSessionWhileItsClientWaitsForResults) {
   EXPECT_EQ(session.sink->waits, 0) << "it may say what it wants next";
 }
 
-TEST(Conversation, TellsItsDialectOfASilentClient) {
-  const auto sink = std::make_shared<RecordingSink>();
-  const auto inbox = std::make_shared<Inbox>();
-  Conversation conversation({.session = "s",
+/// A session by itself, whose tracks get no place until a test says so.
+class SilentClient : public testing::Test {
+ protected:
+  using seconds = std::chrono::seconds;
+
+  SilentClient() {
+    conversation.open();
+    start = Clock::now();
+  }
+
+  std::shared_ptr<RecordingSink> sink = std::make_shared<RecordingSink>();
+  std::shared_ptr<Inbox> inbox = std::make_shared<Inbox>();
+  Conversation conversation{{.session = "s",
                              .dialect_name = "plain",
                              .dialect = std::make_shared<PlainDialect>(),
                              .sink = sink,
                              .inbox = inbox,
                              .metrics = std::make_shared<Metrics>()},
-                            {.ask = [](const PlaceRequest&) {}, .give_back = [](int) {}});
-  conversation.open();
-  const auto start = Clock::now();
-  using std::chrono::seconds;
+                            {.ask = [](const PlaceRequest&) {}, .give_back = [](int) {}}};
+  Clock::time_point start;
+};
+
+TEST_F(SilentClient, IsToldOfToItsDialect) {
   EXPECT_LE(conversation.check_idle(start + seconds(9)), start + seconds(10));
   EXPECT_THAT(sink->messages, IsEmpty());
   EXPECT_EQ(conversation.check_idle(start + seconds(11)), start + seconds(21));
@@ -349,19 +359,7 @@ TEST(Conversation, TellsItsDialectOfASilentClient) {
   EXPECT_EQ(sink->count("idle"), 1);
 }
 
-TEST(Conversation, DoesNotMindTheSilenceOfAClientThatWaitsForItsResults) {
-  const auto sink = std::make_shared<RecordingSink>();
-  const auto inbox = std::make_shared<Inbox>();
-  Conversation conversation({.session = "s",
-                             .dialect_name = "plain",
-                             .dialect = std::make_shared<PlainDialect>(),
-                             .sink = sink,
-                             .inbox = inbox,
-                             .metrics = std::make_shared<Metrics>()},
-                            {.ask = [](const PlaceRequest&) {}, .give_back = [](int) {}});
-  conversation.open();
-  const auto start = Clock::now();
-  using std::chrono::seconds;
+TEST_F(SilentClient, IsNotMindedWhileItWaitsForItsResults) {
   // It has no place yet.
   for (const char* text : {"open 0", "end 0"}) {
     ++inbox->control_messages;

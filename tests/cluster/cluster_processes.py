@@ -6,7 +6,6 @@ The environment is that of tests/net/tutti_server.py.
 import pathlib
 import secrets
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -14,7 +13,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "net"))
 import tutti_server  # noqa: E402
-from tutti_server import PROGRAM  # noqa: E402, F401
+from tutti_server import PROGRAM, free_port, wait_until  # noqa: E402, F401
 from relay import Relay  # noqa: E402
 
 # A lost engine is noticed soon. Tests send faster than anybody speaks, on machines that do other things too.
@@ -25,20 +24,6 @@ DECODER = ["--decoder", "greedy", "--owners", "1"]
 
 def run(*command):
     subprocess.run(command, check=True, capture_output=True)
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-def wait_until(condition, what, seconds=60):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() >= deadline:
-            raise AssertionError(f"waited in vain until {what() if callable(what) else what}")
-        time.sleep(0.05)
 
 
 class Authority:

@@ -5,23 +5,11 @@ import re
 import socket
 import subprocess
 import tempfile
-import time
+
+from tutti_server import free_port, wait_until
 
 DEPLOY = pathlib.Path(__file__).resolve().parents[2] / "deploy"
 INSTANCES = ("a", "b", "c")
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-def wait_until(condition, what, seconds=60):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"waited in vain until {what}"
-        time.sleep(0.05)
 
 
 def substitute(pattern, replacement, text, count):

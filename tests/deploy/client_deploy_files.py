@@ -19,9 +19,8 @@ import websockets
 import yaml
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "net"))
-from balancers import wait_until  # noqa: E402
 from client_websockets import Server, load_clips, next_event, recognize  # noqa: E402
-from tutti_server import PROGRAM, SPEECH  # noqa: E402
+from tutti_server import PROGRAM, SPEECH, wait_until  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"

@@ -8,6 +8,7 @@ import os
 import pathlib
 import re
 import signal
+import socket
 import subprocess
 import tempfile
 import time
@@ -15,6 +16,20 @@ import time
 PROGRAM = os.environ["TEST_PROGRAM"]
 MODEL = os.environ["TEST_MODEL"]
 SPEECH = pathlib.Path(os.environ["TEST_SPEECH"])
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def wait_until(condition, what, seconds=60):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() >= deadline:
+            raise AssertionError(f"waited in vain until {what() if callable(what) else what}")
+        time.sleep(0.05)
 
 
 class Server:
