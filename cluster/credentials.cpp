@@ -1,6 +1,5 @@
 #include "cluster/credentials.hpp"
 
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <openssl/pem.h>
 #include <openssl/x509.h>
@@ -8,7 +7,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -17,23 +15,14 @@
 #include <system_error>
 #include <vector>
 
+#include "config/certificate.hpp"
 #include "config/result.hpp"
 
 namespace tutti {
 namespace {
 
-template <auto Free>
-struct Deleter {
-  template <class T>
-  void operator()(T* object) const {
-    Free(object);
-  }
-};
-using Bio = std::unique_ptr<BIO, Deleter<BIO_free_all>>;
-using Certificate = std::unique_ptr<X509, Deleter<X509_free>>;
-using Key = std::unique_ptr<EVP_PKEY, Deleter<EVP_PKEY_free>>;
-using Store = std::unique_ptr<X509_STORE, Deleter<X509_STORE_free>>;
-using StoreContext = std::unique_ptr<X509_STORE_CTX, Deleter<X509_STORE_CTX_free>>;
+using Store = std::unique_ptr<X509_STORE, OpensslDeleter<X509_STORE_free>>;
+using StoreContext = std::unique_ptr<X509_STORE_CTX, OpensslDeleter<X509_STORE_CTX_free>>;
 
 [[noreturn]] void refuse(std::string_view option, const std::string& file, std::string_view why) {
   throw SetupError(fmt::format("{} = {}: {}", option, file.empty() ? "\"\"" : file, why));
@@ -66,12 +55,9 @@ std::vector<Certificate> certificates(std::string_view option, const std::string
   return all;
 }
 
-// Instead of OpenSSL's, which asks at the terminal.
-int no_password(char* /*buffer*/, int /*size*/, int /*writing*/, void* /*data*/) { return -1; }
-
 void check_key(const ClusterCredentials& paths, const std::string& text, X509* certificate) {
   const Bio bio = memory(text);
-  const Key key(PEM_read_bio_PrivateKey(bio.get(), nullptr, no_password, nullptr));
+  const PrivateKey key = read_private_key(bio.get());
   if (!key) {
     refuse("cluster.key", paths.key,
            "holds no PEM private key, or an encrypted one; expected -----BEGIN PRIVATE KEY-----");
@@ -118,16 +104,6 @@ void verify(const ClusterCredentials& paths, const std::vector<Certificate>& cha
     refuse("cluster.certificate", paths.certificate,
            fmt::format("would not be accepted with cluster.ca = {}: {}", paths.ca, why));
   }
-}
-
-std::string describe(const X509* certificate) {
-  const Bio text(BIO_new(BIO_s_mem()));
-  X509_NAME_print_ex(text.get(), X509_get_subject_name(certificate), 0, XN_FLAG_RFC2253);
-  char* begin = nullptr;
-  const long size = BIO_get_mem_data(text.get(), &begin);
-  std::tm end{};
-  ASN1_TIME_to_tm(X509_get0_notAfter(certificate), &end);
-  return fmt::format("{}, valid until {:%Y-%m-%d}", std::string_view(begin, static_cast<size_t>(size)), end);
 }
 
 }  // namespace

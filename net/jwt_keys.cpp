@@ -18,8 +18,8 @@
 #include <system_error>
 #include <utility>
 
+#include "config/openssl_ptr.hpp"
 #include "config/result.hpp"
-#include "net/openssl_ptr.hpp"
 #include "proto/json_message.hpp"
 
 namespace tutti {

@@ -1,18 +1,16 @@
 #include "net/tls.hpp"
 
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
 
 #include <cerrno>
-#include <ctime>
 #include <string_view>
 #include <system_error>
 
+#include "config/certificate.hpp"
 #include "config/result.hpp"
-#include "net/openssl_ptr.hpp"
 
 namespace tutti {
 namespace {
@@ -39,31 +37,14 @@ Certificate read_certificate(const std::string& file) {
   return certificate;
 }
 
-// Instead of OpenSSL's, which asks at the terminal.
-int no_password(char*, int, int, void*) { return -1; }
-
 PrivateKey read_key(const std::string& file) {
   const Bio bio = open_file("key", file);
-  PrivateKey key(PEM_read_bio_PrivateKey(bio.get(), nullptr, no_password, nullptr));
+  PrivateKey key = read_private_key(bio.get());
   if (!key) {
     refuse("key", file,
            "holds no PEM private key, or an encrypted one; expected -----BEGIN PRIVATE KEY-----");
   }
   return key;
-}
-
-std::string subject(const X509* certificate) {
-  const Bio text(BIO_new(BIO_s_mem()));
-  X509_NAME_print_ex(text.get(), X509_get_subject_name(certificate), 0, XN_FLAG_RFC2253);
-  char* begin = nullptr;
-  const long size = BIO_get_mem_data(text.get(), &begin);
-  return {begin, static_cast<size_t>(size)};
-}
-
-std::string day(const ASN1_TIME* time) {
-  std::tm date{};
-  ASN1_TIME_to_tm(time, &date);
-  return fmt::format("{:%Y-%m-%d}", date);
 }
 
 std::string warning_about(const X509* certificate, const std::string& file) {
@@ -105,8 +86,7 @@ TlsIdentity load_tls_identity(const std::string& certificate_file, const std::st
   }
   if (SSL_CTX_use_PrivateKey(context.get(), key.get()) != 1) refuse("key", key_file, last_reason());
   return {.context = std::move(context),
-          .description = fmt::format("{}, valid until {}", subject(certificate.get()),
-                                     day(X509_get0_notAfter(certificate.get()))),
+          .description = describe(certificate.get()),
           .warning = warning_about(certificate.get(), certificate_file)};
 }
 
