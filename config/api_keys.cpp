@@ -125,9 +125,7 @@ std::vector<ApiKey> load_api_keys(const std::string& path) {
 }
 
 std::string api_key_line(const ApiKey& key) {
-  std::string value = fmt::format("\"{}", scheme);
-  for (const uint8_t byte : key.digest) value += fmt::format("{:02x}", byte);
-  value += '"';
+  const std::string value = fmt::format("\"{}{}\"", scheme, to_hex(key.digest));
   if (key.terms == ClientTerms{}) return fmt::format("{} = {}", key.name, value);
   std::string line = fmt::format("{} = {{ key = {}", key.name, value);
   if (key.terms.allowed != ClientTerms{}.allowed) {

@@ -1,15 +1,12 @@
 #pragma once
 
-#include <array>
-#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "config/client_terms.hpp"
+#include "config/sha256.hpp"
 
 namespace tutti {
-
-using Sha256 = std::array<uint8_t, 32>;
 
 /// A client that may use the server: what its key hashes to, never the key itself.
 struct ApiKey {

@@ -1,9 +1,8 @@
 #pragma once
 
-#include <array>
-#include <cstddef>
 #include <string>
 
+#include "config/sha256.hpp"
 #include "model/checkpoint.hpp"
 
 namespace tutti {
@@ -12,7 +11,7 @@ namespace tutti {
 /// and whatever they are called, models of one identity, used alike (engine/recognizer_identity.hpp), say the
 /// same.
 struct ModelIdentity {
-  std::array<std::byte, 32> digest{};
+  Sha256 digest{};
   bool operator==(const ModelIdentity&) const = default;
 };
 

@@ -2,13 +2,15 @@
 
 #include <fmt/format.h>
 #include <openssl/crypto.h>
-#include <openssl/evp.h>
 #include <openssl/rand.h>
 
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <span>
 #include <stdexcept>
+
+#include "config/sha256_stream.hpp"
 
 namespace tutti {
 namespace {
@@ -95,11 +97,9 @@ Result<Client> Credentials::admit(const CredentialHeaders& headers,
 }
 
 Sha256 api_key_digest(std::string_view key) {
-  Sha256 digest{};
-  if (EVP_Digest(key.data(), key.size(), digest.data(), nullptr, EVP_sha256(), nullptr) != 1) {
-    throw std::runtime_error("SHA-256 is not available");
-  }
-  return digest;
+  Sha256Stream stream;
+  stream.add(std::as_bytes(std::span(key)));
+  return stream.finish();
 }
 
 std::string generate_api_key() {
@@ -107,9 +107,7 @@ std::string generate_api_key() {
   if (RAND_bytes(random.data(), static_cast<int>(random.size())) != 1) {
     throw std::runtime_error("the system gives no random numbers");
   }
-  std::string key = "tutti_";
-  for (const unsigned char byte : random) key += fmt::format("{:02x}", byte);
-  return key;
+  return "tutti_" + to_hex(random);
 }
 
 }  // namespace tutti

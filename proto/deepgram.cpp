@@ -2,17 +2,15 @@
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
-#include <openssl/evp.h>
 
 #include <algorithm>
-#include <array>
-#include <iterator>
 #include <memory>
 #include <string>
 #include <utility>
 
 #include "audio/opus_framing.hpp"
 #include "config/json_writer.hpp"
+#include "config/sha256_stream.hpp"
 #include "config/utf8.hpp"
 #include "proto/channel_splitter.hpp"
 #include "proto/json_message.hpp"
@@ -24,28 +22,6 @@ namespace {
 
 constexpr size_t max_message_bytes = 64 * 1024;
 constexpr std::chrono::seconds longest_silence{10};
-
-/// SHA-256 of all audio, which the protocol's last message shows.
-class AudioDigest {
- public:
-  AudioDigest() : context_(EVP_MD_CTX_new(), EVP_MD_CTX_free) {
-    EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr);
-  }
-  void add(std::span<const std::byte> bytes) { EVP_DigestUpdate(context_.get(), bytes.data(), bytes.size()); }
-  [[nodiscard]] std::string take() {
-    std::array<uint8_t, EVP_MAX_MD_SIZE> digest{};
-    unsigned size = 0;
-    EVP_DigestFinal_ex(context_.get(), digest.data(), &size);
-    std::string hex;
-    for (const uint8_t byte : std::span(digest).first(size)) {
-      fmt::format_to(std::back_inserter(hex), "{:02x}", byte);
-    }
-    return hex;
-  }
-
- private:
-  std::unique_ptr<EVP_MD_CTX, void (*)(EVP_MD_CTX*)> context_;
-};
 
 /// The text of one result.
 struct Alternative {
@@ -118,7 +94,7 @@ class DeepgramDialect final : public Dialect {
   ChannelSplitter splitter_;
   OpusFramer framer_;
   std::vector<Track> tracks_;
-  AudioDigest digest_;
+  Sha256Stream digest_;  // of all audio: the last message shows it
   std::string model_;
   double duration_ = 0;
   bool message_has_audio_ = false;  // the binary message in progress
@@ -287,7 +263,7 @@ void DeepgramDialect::write_model_info(JsonWriter& json) const {
 std::string DeepgramDialect::metadata() {
   JsonWriter json;
   json.begin_object().key("type").string("Metadata").key("transaction_key").string("deprecated");
-  json.key("request_id").string(request_id_).key("sha256").string(digest_.take());
+  json.key("request_id").string(request_id_).key("sha256").string(to_hex(digest_.finish()));
   json.key("created").string(
       fmt::format("{:%FT%TZ}", fmt::gmtime(std::chrono::system_clock::to_time_t(opened_))));
   json.key("duration").decimal(duration_).key("channels").integer(request_.channels);

@@ -17,7 +17,7 @@ using testing::HasSubstr;
 
 RecognizerIdentity identity_of(char model) {
   RecognizerIdentity identity{.model = {}, .settings = "chunk_size=16"};
-  identity.model.digest.fill(std::byte(model));
+  identity.model.digest.fill(static_cast<uint8_t>(model));
   return identity;
 }
 

@@ -159,7 +159,7 @@ Clock::time_point RandomFrames::moment() {
 
 RecognizerIdentity RandomFrames::identity() {
   RecognizerIdentity identity{.model = {}, .settings = text()};
-  for (std::byte& byte : identity.model.digest) byte = static_cast<std::byte>(random_());
+  for (uint8_t& byte : identity.model.digest) byte = static_cast<uint8_t>(random_());
   return identity;
 }
 

@@ -32,7 +32,7 @@ TEST(RecognizerIdentity, OfAnotherModelSaysBoth) {
   RecognizerIdentity here{.model = {}, .settings = recognition_settings({})};
   RecognizerIdentity there = here;
   EXPECT_EQ(difference(here, there), "");
-  there.model.digest[0] = std::byte{0xAB};
+  there.model.digest[0] = 0xAB;
   EXPECT_THAT(difference(here, there), HasSubstr("its model is ab00"));
   EXPECT_THAT(difference(here, there), HasSubstr("; 0000"));
 }
