@@ -12,8 +12,8 @@
 #include "actors/trace_writer.hpp"
 #include "config/result.hpp"
 #include "tests/actors/service_client.hpp"
+#include "tests/config/temp_directory.hpp"
 #include "tests/engine/engine_fixture.hpp"
-#include "tests/model/support/temp_directory.hpp"
 
 namespace tutti::test {
 namespace {
@@ -88,7 +88,7 @@ class TracingTest : public ::testing::Test {
     options.trace_folder = folder.path();
     return options;
   }
-  tutti::testing::TempDirectory folder;
+  TempDirectory folder;
   std::shared_ptr<Metrics> metrics = std::make_shared<Metrics>();
 };
 

@@ -5,10 +5,7 @@
 #include <openssl/evp.h>
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
-#include <unistd.h>
 
-#include <filesystem>
-#include <fstream>
 #include <stdexcept>
 
 namespace tutti::test {
@@ -53,38 +50,31 @@ void write(const std::string& path, EVP_PKEY* key) {
 }  // namespace
 
 TestAuthority::TestAuthority(const std::string& name) {
-  std::string folder = std::filesystem::temp_directory_path() / "tutti-cluster-XXXXXX";
-  if (::mkdtemp(folder.data()) == nullptr) throw std::runtime_error("cannot make " + folder);
-  folder_ = folder;
   EVP_PKEY* const key = EVP_EC_gen("P-256");
   X509* const certificate = signed_certificate(key, name, nullptr, key, 3600);
   key_ = key;
   certificate_ = certificate;
-  write(folder_ + "/ca.pem", certificate);
+  write(path("ca.pem"), certificate);
 }
 
 TestAuthority::~TestAuthority() {
   EVP_PKEY_free(static_cast<EVP_PKEY*>(key_));
   X509_free(static_cast<X509*>(certificate_));
-  std::filesystem::remove_all(folder_);
 }
 
 ClusterCredentials TestAuthority::credentials(const std::string& name, long valid_seconds) const {
   EVP_PKEY* const key = EVP_EC_gen("P-256");
   X509* const certificate = signed_certificate(key, name, static_cast<X509*>(certificate_),
                                                static_cast<EVP_PKEY*>(key_), valid_seconds);
-  const std::string path = folder_ + "/" + name;
-  write(path + ".pem", certificate);
-  write(path + ".key", key);
+  write(path(name + ".pem"), certificate);
+  write(path(name + ".key"), key);
   X509_free(certificate);
   EVP_PKEY_free(key);
-  return {.certificate = path + ".pem", .key = path + ".key", .ca = folder_ + "/ca.pem"};
+  return {.certificate = path(name + ".pem"), .key = path(name + ".key"), .ca = path("ca.pem")};
 }
 
 std::string TestAuthority::file(const std::string& name, const std::string& text) const {
-  const std::string path = folder_ + "/" + name;
-  std::ofstream(path) << text;
-  return path;
+  return folder_.write(name, text);
 }
 
 }  // namespace tutti::test

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "cluster/credentials.hpp"
+#include "tests/config/temp_directory.hpp"
 
 namespace tutti::test {
 
@@ -20,7 +21,9 @@ class TestAuthority {
   [[nodiscard]] std::string file(const std::string& name, const std::string& text) const;
 
  private:
-  std::string folder_;
+  [[nodiscard]] std::string path(const std::string& name) const { return folder_.path() / name; }
+
+  TempDirectory folder_;
   void* key_;          // EVP_PKEY
   void* certificate_;  // X509
 };

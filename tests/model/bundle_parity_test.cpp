@@ -9,13 +9,13 @@
 #include "model/bundle.hpp"
 #include "model/model_loader.hpp"
 #include "tests/config/patience.hpp"
+#include "tests/config/temp_directory.hpp"
 #include "tests/engine/engine_fixture.hpp"
-#include "tests/model/support/temp_directory.hpp"
 
 namespace tutti {
 namespace {
 
-using testing::TempDirectory;
+using test::TempDirectory;
 
 const std::filesystem::path test_data = TUTTI_TEST_DATA;
 

@@ -13,18 +13,18 @@
 #include "model/conformer.hpp"
 #include "model/model_loader.hpp"
 #include "model/safetensors.hpp"
-#include "tests/model/support/temp_directory.hpp"
+#include "tests/config/temp_directory.hpp"
 
 namespace tutti {
 namespace {
 
+using test::read_bytes;
+using test::TempDirectory;
 using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using testing::read_bytes;
 using ::testing::StartsWith;
-using testing::TempDirectory;
 using ::testing::ThrowsMessage;
 
 const std::filesystem::path test_data = TUTTI_TEST_DATA;

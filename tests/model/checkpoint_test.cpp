@@ -5,19 +5,19 @@
 #include <map>
 
 #include "config/result.hpp"
+#include "tests/config/temp_directory.hpp"
 #include "tests/model/support/pickle_assembler.hpp"
-#include "tests/model/support/temp_directory.hpp"
 #include "tests/model/support/zip_writer.hpp"
 
 namespace tutti {
 namespace {
 
+using test::PickleAssembler;
+using test::read_bytes;
+using test::TempDirectory;
+using test::write_zip;
 using ::testing::HasSubstr;
-using testing::PickleAssembler;
-using testing::read_bytes;
-using testing::TempDirectory;
 using ::testing::ThrowsMessage;
-using testing::write_zip;
 
 const std::filesystem::path test_data = TUTTI_TEST_DATA;
 

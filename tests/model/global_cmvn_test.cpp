@@ -4,14 +4,14 @@
 
 #include "config/result.hpp"
 #include "model/torch_checkpoint.hpp"
-#include "tests/model/support/temp_directory.hpp"
+#include "tests/config/temp_directory.hpp"
 
 namespace tutti {
 namespace {
 
+using test::TempDirectory;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using testing::TempDirectory;
 using ::testing::ThrowsMessage;
 
 class GlobalCmvnFile : public ::testing::Test {

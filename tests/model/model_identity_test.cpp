@@ -7,7 +7,7 @@
 
 #include "model/bundle.hpp"
 #include "model/model_loader.hpp"
-#include "tests/model/support/temp_directory.hpp"
+#include "tests/config/temp_directory.hpp"
 
 namespace tutti {
 namespace {
@@ -30,7 +30,7 @@ TEST(ModelIdentity, DoesNotDependOnWhatAModelIsCalledAndWhereItIs) {
   renamed.name = "b";
   EXPECT_EQ(identify_model(renamed), identify_model(checkpoint()));
 
-  testing::TempDirectory directory;
+  test::TempDirectory directory;
   const Checkpoint source = load_model(std::filesystem::path(TUTTI_MODELS) / "tutti-en-mini");
   (void)save_bundle(directory.path() / "copy", source, WeightType::bf16);  // as it is stored
   EXPECT_EQ(identify_model(load_model(directory.path() / "copy")), identify_model(source));

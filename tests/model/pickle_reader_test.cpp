@@ -10,13 +10,13 @@
 namespace tutti {
 namespace {
 
+using test::little_endian;
+using test::PickleAssembler;
+using test::state_dict_of;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using testing::little_endian;
-using testing::PickleAssembler;
 using ::testing::StartsWith;
-using testing::state_dict_of;
 using ::testing::ThrowsMessage;
 
 /// `pickle` is refused with a message that has all of `parts`.

@@ -6,19 +6,19 @@
 
 #include "config/result.hpp"
 #include "model/bfloat16.hpp"
+#include "tests/config/temp_directory.hpp"
 #include "tests/model/support/pickle_assembler.hpp"
-#include "tests/model/support/temp_directory.hpp"
 
 namespace tutti {
 namespace {
 
+using test::little_endian;
+using test::read_bytes;
+using test::TempDirectory;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using testing::little_endian;
-using testing::read_bytes;
 using ::testing::StartsWith;
-using testing::TempDirectory;
 using ::testing::ThrowsMessage;
 
 class Safetensors : public ::testing::Test {

@@ -7,25 +7,25 @@
 #include <random>
 
 #include "config/result.hpp"
+#include "tests/config/temp_directory.hpp"
 #include "tests/model/support/pickle_assembler.hpp"
-#include "tests/model/support/temp_directory.hpp"
 #include "tests/model/support/zip_writer.hpp"
 
 namespace tutti {
 namespace {
 
+using test::PickleAssembler;
+using test::read_bytes;
+using test::state_dict_of;
+using test::TempDirectory;
+using test::write_zip;
+using test::ZipEntries;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::ElementsAreArray;
 using ::testing::HasSubstr;
-using testing::PickleAssembler;
-using testing::read_bytes;
 using ::testing::StartsWith;
-using testing::state_dict_of;
-using testing::TempDirectory;
 using ::testing::ThrowsMessage;
-using testing::write_zip;
-using testing::ZipEntries;
 
 constexpr int64_t huge = std::numeric_limits<int64_t>::max();
 

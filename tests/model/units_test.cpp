@@ -3,14 +3,14 @@
 #include <gmock/gmock.h>
 
 #include "config/result.hpp"
-#include "tests/model/support/temp_directory.hpp"
+#include "tests/config/temp_directory.hpp"
 
 namespace tutti {
 namespace {
 
+using test::TempDirectory;
 using ::testing::ElementsAre;
 using ::testing::StrEq;
-using testing::TempDirectory;
 using ::testing::ThrowsMessage;
 
 class Units : public ::testing::Test {

@@ -5,16 +5,16 @@
 #include <random>
 
 #include "config/result.hpp"
-#include "tests/model/support/temp_directory.hpp"
+#include "tests/config/temp_directory.hpp"
 
 namespace tutti {
 namespace {
 
+using test::read_bytes;
+using test::TempDirectory;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using testing::read_bytes;
 using ::testing::StartsWith;
-using testing::TempDirectory;
 using ::testing::ThrowsMessage;
 
 constexpr const char* minimal = R"(encoder: conformer

@@ -5,9 +5,7 @@
 #include <openssl/evp.h>
 #include <openssl/pem.h>
 #include <openssl/x509.h>
-#include <unistd.h>
 
-#include <filesystem>
 #include <memory>
 #include <stdexcept>
 
@@ -37,9 +35,6 @@ File created(const std::string& path) { return {BIO_new_file(path.c_str(), "w"),
 }  // namespace
 
 TestCertificate::TestCertificate(long valid_seconds) {
-  std::string folder = std::filesystem::temp_directory_path() / "tutti-tls-XXXXXX";
-  if (::mkdtemp(folder.data()) == nullptr) throw std::runtime_error("cannot make " + folder);
-  folder_ = folder;
   const Key key(EVP_EC_gen("P-256"), EVP_PKEY_free);
   const Certificate certificate = self_signed(key.get(), valid_seconds);
   char password[] = "secret";
@@ -48,10 +43,8 @@ TestCertificate::TestCertificate(long valid_seconds) {
           1 ||
       PEM_write_bio_PrivateKey(created(encrypted_key_file()).get(), key.get(), EVP_aes_128_cbc(), nullptr, 0,
                                nullptr, password) != 1) {
-    throw std::runtime_error("cannot write to " + folder_);
+    throw std::runtime_error("cannot write to " + folder_.path().string());
   }
 }
-
-TestCertificate::~TestCertificate() { std::filesystem::remove_all(folder_); }
 
 }  // namespace tutti

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-namespace tutti::testing {
+namespace tutti::test {
 
 /// Little-endian bytes of `value`.
 template <class Unsigned>
@@ -69,4 +69,4 @@ inline std::string state_dict_of(const PickleAssembler::Tensor& tensor) {
   return PickleAssembler().raw("}").text("weight").tensor(tensor).raw("s").stop();
 }
 
-}  // namespace tutti::testing
+}  // namespace tutti::test

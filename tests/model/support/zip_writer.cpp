@@ -4,7 +4,7 @@
 
 #include <stdexcept>
 
-namespace tutti::testing {
+namespace tutti::test {
 
 void write_zip(const std::filesystem::path& file, const ZipEntries& entries, bool compressed) {
   zip_t* archive = zip_open(file.c_str(), ZIP_CREATE | ZIP_TRUNCATE, nullptr);
@@ -19,4 +19,4 @@ void write_zip(const std::filesystem::path& file, const ZipEntries& entries, boo
   if (zip_close(archive) != 0) throw std::runtime_error("cannot write " + file.string());
 }
 
-}  // namespace tutti::testing
+}  // namespace tutti::test

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-namespace tutti::testing {
+namespace tutti::test {
 
 /// A fresh directory that is removed with the object.
 class TempDirectory {
@@ -45,4 +45,4 @@ inline std::string read_bytes(const std::filesystem::path& file) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-}  // namespace tutti::testing
+}  // namespace tutti::test
