@@ -107,7 +107,7 @@ std::string Administration::apply() {
   const NetOptions network = plan_network(config, running_.devices.threads);
   std::optional<Generation> generation;
   if (has_owners(config)) generation = load_in_background(changes, running_, metrics_);
-  if (generation && plan_cluster(running_.config)) {
+  if (generation && is_of_cluster(running_.config)) {
     throw SetupError("the model of a process of a cluster changes with a restart (docs/cluster.md)");
   }
   ServiceOptions options = plan_service(config, running_.devices.threads);

@@ -44,9 +44,13 @@ bool has_owners(const ServerConfig& config) { return config.role != "gateway"; }
 
 bool has_clients(const ServerConfig& config) { return config.role != "engine"; }
 
+bool is_of_cluster(const ServerConfig& config) {
+  return !config.cluster_bind.empty() || !config.cluster_engines.empty();
+}
+
 std::optional<ClusterOptions> plan_cluster(const ServerConfig& config) {
   check_role(config);
-  if (config.cluster_bind.empty() && config.cluster_engines.empty()) return std::nullopt;
+  if (!is_of_cluster(config)) return std::nullopt;
   ClusterOptions options;
   options.bind = config.cluster_bind;
   options.bind_any = config.cluster_bind_any;

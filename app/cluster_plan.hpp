@@ -12,6 +12,8 @@ namespace tutti {
 [[nodiscard]] bool has_owners(const ServerConfig& config);
 /// Whether this process has clients of its own; otherwise its gateways have.
 [[nodiscard]] bool has_clients(const ServerConfig& config);
+/// Whether there are other processes that it shares streams with.
+[[nodiscard]] bool is_of_cluster(const ServerConfig& config);
 
 /// What the cluster part of a configuration comes to; nothing for a server that is alone. Throws SetupError
 /// for a role that lacks what it needs, and for an address that is not one to listen on.
