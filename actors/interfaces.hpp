@@ -67,7 +67,6 @@ using PlacementActor =
     caf::typed_actor<caf::replies_to<place_atom, PlaceRequest, StreamActor>::with<Admission>,
                      caf::reacts_to<vacate_atom, int, StreamActor>,  // by StreamOptions::tag
                      caf::reacts_to<join_atom, PlacedOwner>,         // there is another owner
-                     caf::reacts_to<retire_atom, caf::actor_addr>,   // one that gets no new streams, and ends
                      // Streams left on owners that have retired, when new streams get these.
                      caf::replies_to<swap_atom, NewOwners>::with<int>,
                      caf::reacts_to<rules_atom, PlacementRules>,

@@ -314,18 +314,13 @@ void recover(Owner& owner, int max_streams) {
   owner.free = owner.max_streams = max_streams;
 }
 
-void join(const Placement& placement, const PlacedOwner& joining) {
-  Owner owner{joining};
-  owner.free = joining.max_streams;
-  placement.self->monitor(joining.actor);
-  placement.state().owners.emplace(++placement.state().last_owner, std::move(owner));
-  serve_waiting(placement);
-}
-
-void retire(const Placement& placement, const caf::actor_addr& address) {
-  const std::optional<int> number = find_owner(placement.state(), address);
-  if (!number) return;
-  placement.state().owners.at(*number).retiring = true;
+void join(const Placement& placement, const std::vector<PlacedOwner>& owners) {
+  for (const PlacedOwner& joining : owners) {
+    Owner owner{joining};
+    owner.free = joining.max_streams;
+    placement.self->monitor(joining.actor);
+    placement.state().owners.emplace(++placement.state().last_owner, std::move(owner));
+  }
   serve_waiting(placement);
 }
 
@@ -333,7 +328,7 @@ void retire(const Placement& placement, const caf::actor_addr& address) {
 int swap(const Placement& placement, const NewOwners& fresh) {
   PlacementState& state = placement.state();
   for (Owner& owner : state.owners | std::views::values) owner.retiring |= !owner.is_remote;
-  for (const PlacedOwner& owner : fresh.owners) join(placement, owner);
+  join(placement, fresh.owners);
   return static_cast<int>(std::ranges::count_if(
       state.placed | std::views::values, [&](int number) { return state.owners.at(number).retiring; }));
 }
@@ -439,7 +434,7 @@ PlacementActor::behavior_type placement_actor(Self self, const PlacementSetup& s
   log_exceptions(self, "placement");
   self->state.rules = setup.rules;
   const Placement placement{.self = self, .status = setup.status, .metrics = setup.metrics};
-  for (const PlacedOwner& owner : setup.owners) join(placement, owner);
+  join(placement, setup.owners);
   self->set_down_handler([placement](const caf::down_msg& down) { on_down(placement, down); });
   publish(placement);
   watch(placement);
@@ -464,8 +459,7 @@ PlacementActor::behavior_type placement_actor(Self self, const PlacementSetup& s
         if (was_known && !is_known(state, stream.address())) placement.self->demonitor(stream.address());
         serve_waiting(placement);
       },
-      [placement](join_atom, const PlacedOwner& owner) { join(placement, owner); },
-      [placement](retire_atom, const caf::actor_addr& owner) { retire(placement, owner); },
+      [placement](join_atom, const PlacedOwner& owner) { join(placement, {owner}); },
       [placement](swap_atom, const NewOwners& fresh) { return swap(placement, fresh); },
       [placement](rules_atom, const PlacementRules& rules) {
         placement.state().rules = rules;

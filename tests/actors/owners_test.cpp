@@ -47,7 +47,7 @@ TEST_F(OwnersTest, OneThatRetiresKeepsItsStreamsAndEndsWithTheLast) {
   join({.max_streams = 2});
   Session first = open();
   Session second = open();
-  retire(0);
+  retire_all();
   EXPECT_FALSE(status->ready()) << "nobody takes new streams";
   join({.max_streams = 2});
   EXPECT_TRUE(status->ready());
@@ -69,18 +69,16 @@ TEST_F(OwnersTest, OneThatRetiresKeepsItsStreamsAndEndsWithTheLast) {
 TEST_F(OwnersTest, OneThatRetiresWithoutStreamsEndsAtOnce) {
   start();
   join({.max_streams = 2});
-  join({.max_streams = 2});
-  retire(0);
+  swap({.max_streams = 2});
   EXPECT_THAT(metrics->text(), HasSubstr("tutti_owners{state=\"alive\"} 1"));
 }
 
 TEST_F(OwnersTest, OneThatHangsWhenItRetiresEndsOnlyWhenItAnswers) {
   start();
   join({.max_streams = 2});
-  join({.max_streams = 2});
   logs[0]->hung = true;
   for (int second = 0; second < 8; ++second) system.advance(seconds(1));
-  retire(0);
+  swap({.max_streams = 2});
   EXPECT_TRUE(status->has_hung_owner()) << "its thread cannot be ended";
   logs[0]->hung = false;
   caf::anon_send(owners[0], tick_atom_v);
@@ -126,9 +124,7 @@ TEST_F(OwnersTest, AStreamMovesToAnOwnerOfItsModelOnly) {
   join({.max_streams = 1, .model_identity = "old"});
   Session left = open();
   const Session moved = open();
-  retire(0);
-  retire(1);
-  join({.max_streams = 8, .model_identity = "new"});
+  swap({.max_streams = 8, .model_identity = "new"});
   left.port->on_closed();
   system.run();
   EXPECT_THAT(metrics->text(), HasSubstr("tutti_owners{state=\"alive\"} 2")) << "the first had ended";
@@ -145,9 +141,7 @@ TEST_F(OwnersTest, AStreamMayMoveToARetiredOwnerOfItsModel) {
   join({.max_streams = 2, .model_identity = "old"});
   const Session first = open();   // with the second, that has more places
   const Session second = open();  // with the first
-  retire(0);
-  retire(1);
-  join({.max_streams = 8, .model_identity = "new"});
+  swap({.max_streams = 8, .model_identity = "new"});
   kill(0);
   EXPECT_EQ(logs[1]->admitted, 2);
   EXPECT_EQ(logs[2]->admitted, 0);

@@ -80,15 +80,15 @@ class ActorTest : public testing::Test {
     caf::anon_send(placement, join_atom_v, owner);
     system.run();
   }
-  /// One of another model takes over. Its log is the last.
+  /// One takes over, perhaps of another model. Its log is the last.
   void swap(PlacedOwner owner) {
     owner.actor = replacement(owner.max_streams);
     logs.back()->model_identity = owner.model_identity;
     caf::anon_send(placement, swap_atom_v, NewOwners{{owner}});
     system.run();
   }
-  void retire(size_t owner) {
-    caf::anon_send(placement, retire_atom_v, owners[owner].address());
+  void retire_all() {
+    caf::anon_send(placement, swap_atom_v, NewOwners{});
     system.run();
   }
 
