@@ -6,6 +6,9 @@
 #include <span>
 #include <vector>
 
+#include "gpu/ctc_state.hpp"
+#include "gpu/tensor.hpp"
+
 namespace tutti {
 
 /// The rows of one stream's chunk as the CTC head leaves them: for each frame the `k` best tokens and their
@@ -15,15 +18,6 @@ struct CtcFrames {
   int k = 0;
   const int32_t* ids = nullptr;      ///< frames x k
   const float* log_probs = nullptr;  ///< frames x k
-};
-
-/// One token of a hypothesis. Frames count from the last reset of the state.
-struct CtcToken {
-  int32_t id = 0;
-  int32_t first_frame = 0;  ///< of the run of frames that emitted it
-  int32_t last_frame = 0;
-  float log_prob = 0;  ///< of its most certain frame
-  bool operator==(const CtcToken&) const = default;
 };
 
 /// One entry of an n-best list.
@@ -38,6 +32,19 @@ class CtcState {
   virtual ~CtcState() = default;
 };
 
+/// The CTC head's best tokens of a batch, where the device has them: (rows, k) each.
+struct CtcRows {
+  TensorView ids;
+  TensorView log_probs;
+};
+
+/// One stream's rows of a batch.
+struct CtcLane {
+  CtcState* state = nullptr;
+  int first_row = 0;
+  int frames = 0;
+};
+
 /// Streaming CTC search. A decoder is stateless and serves every stream; states are created by it.
 class CtcDecoder {
  public:
@@ -47,6 +54,11 @@ class CtcDecoder {
   /// Allocates a state that holds up to max_tokens() tokens without allocating again.
   [[nodiscard]] virtual std::unique_ptr<CtcState> create_state() const = 0;
   virtual void reset_state(CtcState& state) const = 0;
+  /// Comes before the `decode_chunk`s of a batch. A decoder that searches on the device begins here, and
+  /// returns rows of less to be read to host memory, of which decode_chunk is then given the lanes'.
+  [[nodiscard]] virtual CtcRows begin_chunks(std::span<const CtcLane> /*lanes*/, const CtcRows& rows) const {
+    return rows;
+  }
   virtual void decode_chunk(CtcState& state, const CtcFrames& frames) const = 0;
   /// The best hypothesis so far. Valid until the next call with this state.
   [[nodiscard]] virtual std::span<const CtcToken> best(const CtcState& state) const = 0;
@@ -61,6 +73,10 @@ class CtcDecoder {
   /// goes on the same to the bit. load_state throws std::invalid_argument for bytes that end too early.
   [[nodiscard]] virtual std::vector<std::byte> save_state(const CtcState& state) const = 0;
   virtual void load_state(CtcState& state, std::span<const std::byte> bytes) const = 0;
+  /// Bytes of the state that the device has, and `gather_state` copies, between operations of its Ops, to
+  /// other device memory: those of save_state, which needs a wait for them. 0 where save_state needs none.
+  [[nodiscard]] virtual int64_t device_bytes(const CtcState& /*state*/) const { return 0; }
+  virtual void gather_state(const CtcState& /*state*/, std::byte* /*to*/) const {}
 };
 
 /// Best token per frame, repeats merged, blanks dropped.
@@ -82,8 +98,8 @@ class CtcGreedyDecoder final : public CtcDecoder {
   void load_state(CtcState& state, std::span<const std::byte> bytes) const override;
 
  private:
-  int blank_id_;
-  size_t max_tokens_;
+  CtcSearchSpec spec_;
+  CtcStateLayout layout_;
 };
 
 }  // namespace tutti

@@ -4,18 +4,13 @@
 
 namespace tutti {
 
-/// CTC prefix beam search (Hannun et al. 2014, as WeNet's search.py has it): in each frame the `beam` best
-/// tokens extend the `beam` best prefixes; a prefix keeps the summed log-probability of its alignments that
-/// end in blank and of those that do not, in double. A token's frames are those of the prefix's single best
-/// (Viterbi) alignment.
+/// CTC prefix beam search: BeamSearch (gpu/ctc_beam.hpp), stream by stream.
 class CtcPrefixBeamDecoder final : public CtcDecoder {
  public:
-  static constexpr int max_beam = 64;
-
-  /// `beam` from 1 to max_beam. A prefix holds at most `max_tokens` tokens; what comes after is dropped.
+  /// `beam` from 1 to max_ctc_beam. A prefix holds at most `max_tokens` tokens; what comes after is dropped.
   CtcPrefixBeamDecoder(int blank_id, int beam, int max_tokens);
 
-  [[nodiscard]] int top_k() const override { return beam_; }
+  [[nodiscard]] int top_k() const override { return spec_.beam; }
   [[nodiscard]] std::unique_ptr<CtcState> create_state() const override;
   void reset_state(CtcState& state) const override;
   void decode_chunk(CtcState& state, const CtcFrames& frames) const override;
@@ -28,9 +23,8 @@ class CtcPrefixBeamDecoder final : public CtcDecoder {
   void load_state(CtcState& state, std::span<const std::byte> bytes) const override;
 
  private:
-  int blank_id_;
-  int beam_;
-  int max_tokens_;
+  CtcSearchSpec spec_;
+  CtcStateLayout layout_;
 };
 
 }  // namespace tutti

@@ -1,10 +1,10 @@
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <vector>
 
 #include "decode/ctc_decoder.hpp"
-#include "decode/state_bytes.hpp"
 
 namespace tutti {
 
@@ -15,6 +15,7 @@ class FakeDecoder final : public CtcDecoder {
     int created = 0;
     int destroyed = 0;
     int resets = 0;
+    std::vector<CtcLane> begun;  // the last batch
   };
   explicit FakeDecoder(Counts& counts) : counts_(&counts) {}
 
@@ -28,6 +29,10 @@ class FakeDecoder final : public CtcDecoder {
   void reset_state(CtcState& state) const override {
     ++counts_->resets;
     tokens(state).clear();
+  }
+  CtcRows begin_chunks(std::span<const CtcLane> lanes, const CtcRows& rows) const override {
+    counts_->begun.assign(lanes.begin(), lanes.end());
+    return rows;
   }
   void decode_chunk(CtcState& state, const CtcFrames& frames) const override {
     for (int i = 0; i < frames.frames; ++i) {
@@ -45,12 +50,12 @@ class FakeDecoder final : public CtcDecoder {
   int64_t frames(const CtcState& state) const override { return std::ssize(best(state)); }
   std::span<const CtcToken> finalize_stream(CtcState& state) const override { return best(state); }
   std::vector<std::byte> save_state(const CtcState& state) const override {
-    StateWriter out;
-    out.list(best(state));
-    return out.take();
+    const auto bytes = std::as_bytes(best(state));
+    return {bytes.begin(), bytes.end()};
   }
   void load_state(CtcState& state, std::span<const std::byte> bytes) const override {
-    StateReader(bytes).list(tokens(state));
+    tokens(state).resize(bytes.size() / sizeof(CtcToken));
+    std::ranges::copy(bytes, std::as_writable_bytes(std::span(tokens(state))).data());
   }
 
  private:

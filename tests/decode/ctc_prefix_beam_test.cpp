@@ -125,9 +125,9 @@ TEST(CtcPrefixBeamDecoder, SumsEveryAlignmentOfAPrefix) {
     }
     expected[prefix] += probability;
   }
-  const CtcPrefixBeamDecoder decoder(0, CtcPrefixBeamDecoder::max_beam, frames);
+  const CtcPrefixBeamDecoder decoder(0, max_ctc_beam, frames);
   const auto state = decoder.create_state();
-  decode(decoder, *state, TopFrames(log_probs, CtcPrefixBeamDecoder::max_beam), 2);
+  decode(decoder, *state, TopFrames(log_probs, max_ctc_beam), 2);
   for (const CtcHypothesis& hypothesis : nbest_of(decoder, *state)) {
     std::vector<int32_t> prefix;
     for (const CtcToken& token : hypothesis.tokens) prefix.push_back(token.id);
