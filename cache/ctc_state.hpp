@@ -8,6 +8,7 @@
 #include "cache/errors.hpp"
 #include "cache/stream_index.hpp"
 #include "decode/ctc_decoder.hpp"
+#include "gpu/ops.hpp"
 
 namespace tutti {
 
@@ -27,6 +28,8 @@ class StreamHandle {
   }
   [[nodiscard]] std::vector<std::byte> save() const { return decoder_->save_state(*state_); }
   void load(std::span<const std::byte> bytes) const { decoder_->load_state(*state_, bytes); }
+  [[nodiscard]] int64_t device_bytes() const { return decoder_->device_bytes(*state_); }
+  void gather(std::byte* to) const { decoder_->gather_state(*state_, to); }
 
  private:
   const CtcDecoder* decoder_;
@@ -47,6 +50,9 @@ class CtcStateCacheManager {
   void free_stream(StreamId id);
   /// Valid until the stream is freed. Throws UnknownStream.
   [[nodiscard]] StreamHandle get_decoder(StreamId id) const;
+  /// CtcDecoder::begin_chunks of a batch with these lanes. Throws UnknownStream.
+  [[nodiscard]] CtcRows begin_chunks(std::span<const StreamId> ids, const BatchLayout& layout,
+                                     const CtcRows& rows);
   [[nodiscard]] const CtcDecoder& decoder() const { return *decoder_; }
   [[nodiscard]] int pooled_states() const { return index_.num_free(); }
 
@@ -54,6 +60,7 @@ class CtcStateCacheManager {
   std::unique_ptr<const CtcDecoder> decoder_;
   StreamIndex index_;  // stream -> its state
   std::vector<std::unique_ptr<CtcState>> states_;
+  std::vector<CtcLane> lanes_;  // of the batch that begins
 };
 
 }  // namespace tutti

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "decode/ctc_prefix_beam.hpp"
+#include "decode/device_ctc.hpp"
 #include "engine/engine_impl.hpp"
 
 namespace tutti {
@@ -13,14 +14,28 @@ namespace {
 
 double seconds(Clock::duration d) { return std::chrono::duration<double>(d).count(); }
 
-std::unique_ptr<const CtcDecoder> make_decoder(const EngineConfig& config, const ConformerSpec& spec) {
+std::unique_ptr<const CtcDecoder> make_decoder(const EngineConfig& config, const ConformerSpec& model,
+                                               Ops& ops) {
+  CtcSearchSpec spec{.blank_id = model.blank_id, .beam = 0, .max_tokens = config.max_segment_tokens};
+  std::unique_ptr<const CtcDecoder> host;
   if (config.decoder == "greedy") {
-    return std::make_unique<CtcGreedyDecoder>(spec.blank_id, config.max_segment_tokens);
+    host = std::make_unique<CtcGreedyDecoder>(spec.blank_id, spec.max_tokens);
+  } else if (config.decoder == "prefix" || config.decoder == "rescore") {
+    spec.beam = config.beam;
+    host = std::make_unique<CtcPrefixBeamDecoder>(spec.blank_id, spec.beam, spec.max_tokens);
+  } else {
+    throw SetupError("engine.decoder = '" + config.decoder + "': expected greedy, prefix or rescore");
   }
-  if (config.decoder == "prefix" || config.decoder == "rescore") {
-    return std::make_unique<CtcPrefixBeamDecoder>(spec.blank_id, config.beam, config.max_segment_tokens);
-  }
-  throw SetupError("engine.decoder = '" + config.decoder + "': expected greedy, prefix or rescore");
+  auto search = ops.make_ctc_search(spec, config.max_streams);
+  if (!search) return host;
+  return std::make_unique<DeviceCtcDecoder>(std::move(host), std::move(search), ops,
+                                            config.max_batch_size * config.chunk_size);
+}
+
+ModelRunner make_runner(std::shared_ptr<const ConformerCtc> model, std::unique_ptr<Ops> ops,
+                        const EngineConfig& config) {
+  auto decoder = make_decoder(config, model->spec(), *ops);
+  return {std::move(model), std::move(ops), cache_limits(config), std::move(decoder)};
 }
 
 // A chunk's frames may end and begin speech more than once, but not more often than this.
@@ -91,7 +106,7 @@ int required_hypothesis_tokens(const EngineConfig& config) {
 Engine::Impl::Impl(std::shared_ptr<const ConformerCtc> model, std::unique_ptr<Ops> ops,
                    const EngineConfig& config_)
     : config(config_),
-      runner(model, std::move(ops), cache_limits(config_), make_decoder(config_, model->spec())),
+      runner(make_runner(model, std::move(ops), config_)),
       geometry(ConformerCtc::geometry(config_.chunk_size)),
       samples_per_frame(model->spec().fbank.frame_shift() * geometry.subsampling),
       frame_shift(model->spec().fbank.frame_shift()),

@@ -38,14 +38,18 @@ struct TickResults {
   std::vector<float> energies;       // (rows): the mean of the features that a row sees first
 };
 
-/// Floats of a stream's past that the device has, part by part, in the order in which they leave it.
+/// A stream's past that the device has, part by part, in the order in which they leave it: floats, and bytes
+/// of the decoder's state.
 struct PastSizes {
   int64_t keys_values = 0;
   int64_t convolution = 0;
   int64_t features = 0;
   int64_t rescorable_frames = 0;
-  [[nodiscard]] int64_t floats() const { return keys_values + convolution + features + rescorable_frames; }
-  [[nodiscard]] int64_t bytes() const { return floats() * static_cast<int64_t>(sizeof(float)); }
+  int64_t decoder = 0;
+  [[nodiscard]] int64_t bytes() const {
+    const int64_t floats = keys_values + convolution + features + rescorable_frames;
+    return floats * static_cast<int64_t>(sizeof(float)) + decoder;
+  }
 };
 
 /// A snapshot that was begun.
@@ -103,7 +107,7 @@ struct Engine::Impl {
 
   [[nodiscard]] std::unique_ptr<Outbox> make_outbox();
   [[nodiscard]] PastSizes past_sizes(const Stream& stream) const;
-  [[nodiscard]] StreamSnapshot without_device_past(const Stream& stream) const;
+  [[nodiscard]] StreamSnapshot without_device_past(const Stream& stream, const PastSizes& sizes) const;
   void gather_past(const Stream& stream, const PastSizes& sizes, std::byte* to);
   [[nodiscard]] StreamSnapshot whole_snapshot(const Stream& stream);
   [[nodiscard]] bool send_snapshot(StreamKey key, const Stream& stream);

@@ -16,18 +16,22 @@ Shape convolution_shape(const CacheConfig& cache) {
   return {cache.num_layers, 1, cache.cnn_cache_frames(), cache.hidden_dim};
 }
 
-/// The part of a past that is at the start of `values`, which moves behind it.
-std::vector<float> take(std::span<const float>& values, int64_t count) {
-  const std::span<const float> part = values.first(static_cast<size_t>(count));
-  values = values.subspan(part.size());
-  return {part.begin(), part.end()};
+/// The part of a past that is at the start of `parcel`, which moves behind it.
+template <class T>
+std::vector<T> take(std::span<const std::byte>& parcel, int64_t count) {
+  std::vector<T> part(static_cast<size_t>(count));
+  const std::span<std::byte> bytes = std::as_writable_bytes(std::span(part));
+  std::ranges::copy(parcel.first(bytes.size()), bytes.data());
+  parcel = parcel.subspan(bytes.size());
+  return part;
 }
 
-void fill(StreamSnapshot::Past& past, const PastSizes& sizes, std::span<const float> values) {
-  past.keys_values = take(values, sizes.keys_values);
-  past.convolution = take(values, sizes.convolution);
-  past.features = take(values, sizes.features);
-  past.rescorable_frames = take(values, sizes.rescorable_frames);
+void fill(StreamSnapshot::Past& past, const PastSizes& sizes, std::span<const std::byte> parcel) {
+  past.keys_values = take<float>(parcel, sizes.keys_values);
+  past.convolution = take<float>(parcel, sizes.convolution);
+  past.features = take<float>(parcel, sizes.features);
+  past.rescorable_frames = take<float>(parcel, sizes.rescorable_frames);
+  if (sizes.decoder > 0) past.decoder = take<std::byte>(parcel, sizes.decoder);
 }
 
 /// The first of `rows`, whole ones.
@@ -46,37 +50,41 @@ std::unique_ptr<Outbox> Engine::Impl::make_outbox() {
       .convolution = convolution_shape(runner.cache_config()).elements(),
       .features = geometry.window * mel,
       .rescorable_frames =
-          rescorer ? int64_t{config.max_rescored_frames} * runner.model().spec().output_size : 0};
+          rescorer ? int64_t{config.max_rescored_frames} * runner.model().spec().output_size : 0,
+      .decoder = 0};
   const int64_t wanted = outbox_streams * longest.bytes();
   return runner.ops().make_outbox(std::min(wanted, most_outbox_bytes));
 }
 
 PastSizes Engine::Impl::past_sizes(const Stream& stream) const {
   const std::span<const int32_t> blocks = runner.attention().block_table(stream.caches->id());
-  return {.keys_values = runner.pool().block_floats(std::ssize(blocks)),
-          .convolution = convolution_shape(runner.cache_config()).elements(),
-          .features = stream.carried_rows * stream.features.cols(),
-          .rescorable_frames =
-              stream.kept_frames > 0 ? stream.kept_frames * stream.encoder_out.view().cols() : 0};
+  return {
+      .keys_values = runner.pool().block_floats(std::ssize(blocks)),
+      .convolution = convolution_shape(runner.cache_config()).elements(),
+      .features = stream.carried_rows * stream.features.cols(),
+      .rescorable_frames = stream.kept_frames > 0 ? stream.kept_frames * stream.encoder_out.view().cols() : 0,
+      .decoder = stream.caches->get_decoder().device_bytes()};
 }
 
-StreamSnapshot Engine::Impl::without_device_past(const Stream& stream) const {
-  return {.sample = stream.audio.begin(),
-          .commands = stream.commands_done,
-          .events = stream.events,
-          .segment = stream.segment,
-          .past = StreamSnapshot::Past{.model = runner.shared_model(),
-                                       .history = runner.attention().history(stream.caches->id()),
-                                       .keys_values = {},
-                                       .convolution = {},
-                                       .features = {},
-                                       .decoder = stream.caches->get_decoder().save(),
-                                       .partial = stream.partial,
-                                       .rescorable_frames = {},
-                                       .voice = stream.voice,
-                                       .voice_sample = stream.voice_sample,
-                                       .segment_sample = stream.segment_sample,
-                                       .position = stream.position}};
+StreamSnapshot Engine::Impl::without_device_past(const Stream& stream, const PastSizes& sizes) const {
+  const StreamHandle decoder = stream.caches->get_decoder();
+  return {
+      .sample = stream.audio.begin(),
+      .commands = stream.commands_done,
+      .events = stream.events,
+      .segment = stream.segment,
+      .past = StreamSnapshot::Past{.model = runner.shared_model(),
+                                   .history = runner.attention().history(stream.caches->id()),
+                                   .keys_values = {},
+                                   .convolution = {},
+                                   .features = {},
+                                   .decoder = sizes.decoder > 0 ? std::vector<std::byte>() : decoder.save(),
+                                   .partial = stream.partial,
+                                   .rescorable_frames = {},
+                                   .voice = stream.voice,
+                                   .voice_sample = stream.voice_sample,
+                                   .segment_sample = stream.segment_sample,
+                                   .position = stream.position}};
 }
 
 void Engine::Impl::gather_past(const Stream& stream, const PastSizes& sizes, std::byte* to) {
@@ -94,16 +102,18 @@ void Engine::Impl::gather_past(const Stream& stream, const PastSizes& sizes, std
   };
   copy_first(stream.features, sizes.features);
   copy_first(stream.encoder_out, sizes.rescorable_frames);
+  if (sizes.decoder > 0) stream.caches->get_decoder().gather(to);
 }
 
 StreamSnapshot Engine::Impl::whole_snapshot(const Stream& stream) {
-  StreamSnapshot snapshot = without_device_past(stream);
   const PastSizes sizes = past_sizes(stream);
-  const Tensor gathered = runner.ops().allocate(DType::f32, {sizes.floats()});
+  StreamSnapshot snapshot = without_device_past(stream, sizes);
+  const Tensor gathered = runner.ops().allocate(DType::i8, {sizes.bytes()});
   gather_past(stream, sizes, gathered.view().data);
-  std::vector<float> values(static_cast<size_t>(sizes.floats()));
-  runner.ops().download(gathered, values);
-  fill(*snapshot.past, sizes, values);
+  std::vector<std::byte> parcel(static_cast<size_t>(sizes.bytes()));
+  const Reading reading{gathered, parcel.data()};
+  runner.ops().read({&reading, 1});
+  fill(*snapshot.past, sizes, parcel);
   return snapshot;
 }
 
@@ -125,7 +135,7 @@ bool Engine::Impl::send_snapshot(StreamKey key, const Stream& stream) {
   if (place == nullptr) return false;
   gather_past(stream, sizes, place);
   outbox->send();
-  snapshots.push_back({{key, without_device_past(stream)}, sizes});
+  snapshots.push_back({{key, without_device_past(stream, sizes)}, sizes});
   ++stats.snapshots_under_way;
   stats.snapshot_bytes_under_way += sizes.bytes();
   return true;
@@ -141,11 +151,10 @@ std::optional<Engine::TakenSnapshot> Engine::next_snapshot() {
   Impl& e = *impl_;
   if (e.snapshots.empty()) return std::nullopt;
   SnapshotUnderWay& oldest = e.snapshots.front();
-  if (oldest.sizes.floats() > 0) {
+  if (oldest.sizes.bytes() > 0) {
     const std::span<const std::byte> parcel = e.outbox->arrived();
     if (parcel.empty()) return std::nullopt;
-    fill(*oldest.taken.snapshot.past, oldest.sizes,
-         {reinterpret_cast<const float*>(parcel.data()), static_cast<size_t>(oldest.sizes.floats())});
+    fill(*oldest.taken.snapshot.past, oldest.sizes, parcel);
     e.outbox->drop();
     --e.stats.snapshots_under_way;
     e.stats.snapshot_bytes_under_way -= oldest.sizes.bytes();

@@ -110,7 +110,11 @@ EncoderOutput ModelRunner::forward(std::span<const ChunkLane> lanes, const Probe
                                  r.batch_, r.cnn_, pass.probe);
   });
   for (size_t i = 0; i < ids_.size(); ++i) attention_.commit_chunk_paged(ids_[i], frames_[i]);
-  return without_padding(pass.out, width);
+  EncoderOutput out = without_padding(pass.out, width);
+  const CtcRows rows = ctc_.begin_chunks(ids_, out.layout, {out.top_ids, out.top_log_probs});
+  out.top_ids = rows.ids;
+  out.top_log_probs = rows.log_probs;
+  return out;
 }
 
 }  // namespace tutti

@@ -32,9 +32,9 @@ class ModelRunner {
   ModelRunner(std::shared_ptr<const ConformerCtc> model, std::unique_ptr<Ops> ops, CacheConfig cache,
               std::unique_ptr<const CtcDecoder> decoder);
 
-  /// At most max_batch_size lanes, each stream at most once. The output is valid until the next call. Where
-  /// the device gains by it, a batch of full chunks is padded to a power of two with lanes that no stream
-  /// has.
+  /// At most max_batch_size lanes, each stream at most once. The output is valid until the next call; of its
+  /// best tokens it has what the decoder is to be given (CtcDecoder::begin_chunks). Where the device gains by
+  /// it, a batch of full chunks is padded to a power of two with lanes that no stream has.
   EncoderOutput forward(std::span<const ChunkLane> lanes, const Probe* probe = nullptr);
 
   [[nodiscard]] StreamCacheView view(StreamId id, int slot) { return {id, slot, attention_, cnn_, ctc_}; }

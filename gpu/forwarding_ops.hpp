@@ -20,6 +20,9 @@ class ForwardingOps : public Ops {
   void read(std::span<const Reading> readings) override { inner_->read(readings); }
   void write(std::span<const Writing> writings) override { inner_->write(writings); }
   std::unique_ptr<Outbox> make_outbox(int64_t bytes) override { return inner_->make_outbox(bytes); }
+  std::unique_ptr<CtcSearch> make_ctc_search(const CtcSearchSpec& spec, int states) override {
+    return inner_->make_ctc_search(spec, states);
+  }
   void reserve(int lanes, int rows, int64_t samples) override { inner_->reserve(lanes, rows, samples); }
   DeviceUse device_use() const override { return inner_->device_use(); }
   std::shared_ptr<const PackedLinear> pack_linear(const TensorView& weight, const TensorView& bias) override {

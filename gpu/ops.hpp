@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "audio/fbank.hpp"
+#include "gpu/ctc_search.hpp"
 #include "gpu/outbox.hpp"
 #include "gpu/tensor.hpp"
 
@@ -169,6 +170,11 @@ class Ops {
   virtual void write(std::span<const Writing> writings) = 0;
   /// An outbox for at most `bytes` at a time; null where reading does not hold up the device.
   [[nodiscard]] virtual std::unique_ptr<Outbox> make_outbox(int64_t /*bytes*/) { return nullptr; }
+  /// A search with so many states; null where the host has what the operations leave, and searches itself.
+  [[nodiscard]] virtual std::unique_ptr<CtcSearch> make_ctc_search(const CtcSearchSpec& /*spec*/,
+                                                                   int /*states*/) {
+    return nullptr;
+  }
   /// Copies one f32 tensor to host memory.
   void download(const TensorView& device, std::span<float> host) {
     assert(host.size_bytes() == device.bytes());

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "gpu/cuda/batch_arrays.hpp"
+#include "gpu/cuda/ctc_search.hpp"
 #include "gpu/cuda/outbox.hpp"
 #include "gpu/cuda/packed.hpp"
 #include "gpu/cuda/staging.hpp"
@@ -106,6 +107,10 @@ class CudaOps final : public Ops {
 
   [[nodiscard]] std::unique_ptr<Outbox> make_outbox(int64_t bytes) override {
     return std::make_unique<cuda::CudaOutbox>(api_, device_, staging_, static_cast<size_t>(bytes));
+  }
+
+  [[nodiscard]] std::unique_ptr<CtcSearch> make_ctc_search(const CtcSearchSpec& spec, int states) override {
+    return std::make_unique<cuda::CudaCtcSearch>(api_, device_, staging_, spec, states);
   }
 
   void reserve(int lanes, int rows, int64_t samples) override {

@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "gpu/ctc_search.hpp"
+
 namespace tutti::cuda {
 
 /// The order in which one owner's copies and kernels run on its GPU: a CUDA stream.
@@ -56,6 +58,28 @@ int pick(Queue* queue, const float* x, const int32_t* columns, int64_t rows, int
 
 /// Ops::log_softmax_top_k of x (rows, cols).
 int log_softmax_top_k(Queue* queue, float* x, int64_t rows, int cols, int k, int32_t* ids, float* values);
+
+/// What the host is to know of a state after its search, in memory that it has mapped for the GPU: tokens of
+/// the best hypothesis follow, up to the most that there may be.
+struct alignas(16) CtcFound {
+  int32_t tokens;
+  int32_t used[CtcStateLayout::most_lists];  ///< of the state's lists
+};
+/// CtcSearch::search.
+struct CtcSearchCall {
+  const CtcSearchLane* lanes;
+  const int32_t* ids;      ///< (rows, k)
+  const float* log_probs;  ///< (rows, k)
+  int32_t* best_ids;       ///< (rows)
+  float* best_log_probs;   ///< (rows)
+  std::byte* states;       ///< layout.bytes each
+  std::byte* found;        ///< a CtcFound and max_tokens tokens each
+  CtcSearchSpec spec;
+  CtcStateLayout layout;
+  int32_t k;
+};
+int search_greedily(Queue* queue, const CtcSearchCall& call, int lanes);
+int search_prefixes(Queue* queue, const CtcSearchCall& call, int lanes);
 
 /// Ops::extend_with_context: `context` rows of `channels` before each lane's rows of x.
 int extend_with_context(Queue* queue, const float* x, const int32_t* row_begin, const int32_t* slots,
@@ -268,7 +292,8 @@ int index_fill(Queue* queue, const IndexedAxis& axis, const int32_t* indices, in
 /// The operations of Ops that there are, separated by spaces.
 inline constexpr const char* operations =
     "copy read index_select index_copy index_fill layer_norm fbank mean_of_rows cmvn embed_tokens pick "
-    "log_softmax_top_k extend_with_context conv_module linear subsample paged_attention append_decoder_kv "
+    "log_softmax_top_k search extend_with_context conv_module linear subsample paged_attention "
+    "append_decoder_kv "
     "decoder_self_attention decoder_cross_attention";
 
 /// The functions above, as one build of them is offered to CudaOps.
@@ -280,6 +305,8 @@ struct KernelTable {
   decltype(&cuda::embed_tokens) embed_tokens;
   decltype(&cuda::pick) pick;
   decltype(&cuda::log_softmax_top_k) log_softmax_top_k;
+  decltype(&cuda::search_greedily) search_greedily;
+  decltype(&cuda::search_prefixes) search_prefixes;
   decltype(&cuda::extend_with_context) extend_with_context;
   decltype(&cuda::conv_module) conv_module;
   decltype(&cuda::gemm) gemm;
@@ -304,6 +331,8 @@ inline constexpr KernelTable kernel_table{.layer_norm = layer_norm,
                                           .embed_tokens = embed_tokens,
                                           .pick = pick,
                                           .log_softmax_top_k = log_softmax_top_k,
+                                          .search_greedily = search_greedily,
+                                          .search_prefixes = search_prefixes,
                                           .extend_with_context = extend_with_context,
                                           .conv_module = conv_module,
                                           .gemm = gemm,

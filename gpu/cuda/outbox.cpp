@@ -42,7 +42,7 @@ CudaOutbox::~CudaOutbox() { close(); }
 
 void CudaOutbox::open(size_t bytes) {
   check(api_, api_.open_queue(device_, &copies_), "open a stream");
-  check(api_, api_.allocate_pinned(bytes, &host_), "pin memory");
+  check(api_, api_.allocate_pinned(bytes, 0, &host_), "pin memory");
   check(api_, api_.allocate(device_, bytes, &gathered_), "allocate memory");
   owner_.count_allocation();
   owner_.count_allocation();

@@ -4,6 +4,7 @@
 #include <nvtx3/nvToolsExt.h>
 
 #include <cstdio>
+#include <cstring>
 
 #include "gpu/cuda/queue.hpp"
 
@@ -114,8 +115,12 @@ void release(std::byte* memory) {
   static_cast<void>(cudaFree(memory));
 }
 
-int allocate_pinned(size_t bytes, std::byte** memory) {
-  return cudaHostAlloc(reinterpret_cast<void**>(memory), bytes, cudaHostAllocPortable);
+/// With unified addressing, which every GPU of these has under Linux, its address is the same for kernels.
+int allocate_pinned(size_t bytes, int mapped, std::byte** memory) {
+  const unsigned flags = cudaHostAllocPortable | (mapped != 0 ? cudaHostAllocMapped : 0U);
+  const cudaError_t error = cudaHostAlloc(reinterpret_cast<void**>(memory), bytes, flags);
+  if (error == cudaSuccess) std::memset(*memory, 0, bytes);
+  return error;
 }
 
 void release_pinned(std::byte* memory) { static_cast<void>(cudaFreeHost(memory)); }

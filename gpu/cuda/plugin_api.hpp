@@ -8,7 +8,7 @@
 namespace tutti::cuda {
 
 /// Raised with every change of PluginApi.
-inline constexpr int plugin_abi_version = 5;
+inline constexpr int plugin_abi_version = 6;
 
 /// A point in the order of a queue, reached when all that was queued there before is done.
 struct Event;
@@ -35,8 +35,9 @@ struct PluginApi {
   void (*close_queue)(Queue* queue);
   int (*allocate)(int device, size_t bytes, std::byte** memory);  ///< zeroed
   void (*release)(std::byte* memory);
-  /// Host memory that copies read and write while the host goes on.
-  int (*allocate_pinned)(size_t bytes, std::byte** memory);
+  /// Host memory that copies read and write while the host goes on; kernels as well, if it is `mapped`.
+  /// Zeroed.
+  int (*allocate_pinned)(size_t bytes, int mapped, std::byte** memory);
   void (*release_pinned)(std::byte* memory);
   /// Queues a copy between any two of device, pinned and, with a wait for it, other host memory. The host
   /// may touch neither end before it has waited.

@@ -8,10 +8,6 @@ namespace {
 constexpr int rows_per_block = 4;
 constexpr int codes_per_word = 4;
 
-struct Smaller {
-  __device__ float operator()(float a, float b) const { return a < b ? a : b; }
-};
-
 /// A row's least and largest value with 0 between them. Comparisons lose a NaN, `probe` does not: it is NaN
 /// where a value is not finite, else 0.
 struct RowRange {

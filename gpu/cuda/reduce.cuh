@@ -21,6 +21,13 @@ struct Larger {
   }
 };
 
+struct Smaller {
+  template <class T>
+  __device__ T operator()(T a, T b) const {
+    return a < b ? a : b;
+  }
+};
+
 /// A butterfly: every thread of the warp ends with the same result.
 template <class T, class Combine>
 __device__ T warp_reduce(T value, Combine combine) {

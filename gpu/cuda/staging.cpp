@@ -36,7 +36,7 @@ void Staging::close() {
 }
 
 void Staging::allocate(Region& region, size_t bytes) {
-  check(api_, api_.allocate_pinned(bytes, &region.memory.host), "pin memory");
+  check(api_, api_.allocate_pinned(bytes, 0, &region.memory.host), "pin memory");
   check(api_, api_.allocate(device_, bytes, &region.memory.device), "allocate memory");
   use_.allocations += 2;
   region.size = bytes;

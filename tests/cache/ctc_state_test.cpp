@@ -47,6 +47,24 @@ TEST_F(CtcStateCacheManagerTest, StreamsDecodeIndependently) {
   EXPECT_EQ(ctc_.get_decoder(2).frames(), 0);
 }
 
+TEST_F(CtcStateCacheManagerTest, BeginsABatchWithEachStreamsStateAndRows) {
+  ctc_.allocate_stream(1);
+  ctc_.allocate_stream(2);
+  const std::vector<StreamId> ids{2, 1};
+  const std::vector<int32_t> row_begin{0, 3, 5};
+  const CtcRows rows = ctc_.begin_chunks(ids, {row_begin}, {{}, {}});
+  EXPECT_EQ(rows.ids.data, nullptr) << "those that it was given";
+  ASSERT_EQ(counts_.begun.size(), 2U);
+  EXPECT_EQ(counts_.begun[0].first_row, 0);
+  EXPECT_EQ(counts_.begun[0].frames, 3);
+  EXPECT_EQ(counts_.begun[1].first_row, 3);
+  EXPECT_EQ(counts_.begun[1].frames, 2);
+  EXPECT_NE(counts_.begun[0].state, counts_.begun[1].state);
+  const std::vector<StreamId> stranger{3};
+  expect_throws<UnknownStream>([&] { static_cast<void>(ctc_.begin_chunks(stranger, {row_begin}, {})); },
+                               "begin_chunks", "3");
+}
+
 TEST_F(CtcStateCacheManagerTest, RefusesADuplicateAndKeepsItsHypothesis) {
   ctc_.allocate_stream(1);
   ctc_.get_decoder(1).decode_chunk(OneFrame{7}.frames());

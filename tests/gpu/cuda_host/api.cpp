@@ -149,9 +149,9 @@ void release(std::byte* memory) {
   release_guarded(memory);
 }
 
-int allocate_pinned(size_t bytes, std::byte** memory) {
+int allocate_pinned(size_t bytes, int mapped, std::byte** memory) {
   require_running("memory is pinned");
-  *memory = allocate_guarded(no_device, bytes);
+  *memory = allocate_guarded(mapped != 0 ? every_device : no_device, bytes);
   return 0;
 }
 
@@ -168,7 +168,7 @@ int copy(Queue* queue, void* to, const void* from, size_t bytes) {
   for (const void* const end : {static_cast<const void*>(to), from}) {
     const std::optional<int> device = device_of(end);
     if (!device) require_running(queue, "memory that is not pinned is copied");
-    if (device.value_or(no_device) != no_device && *device != queue->device)
+    if (device.value_or(no_device) >= 0 && *device != queue->device)
       throw KernelFault("a copy to or from another GPU's memory");
   }
   if (!queue->recording.takes(to, from, bytes)) return 0;
@@ -321,7 +321,7 @@ void require_own_memory(const Queue* queue, const void* argument, size_t size) {
     const void* word = nullptr;
     std::memcpy(&word, static_cast<const std::byte*>(argument) + at, sizeof(word));
     const int device = device_of(word).value_or(queue->device);
-    if (device == queue->device) continue;
+    if (device == queue->device || device == every_device) continue;
     throw KernelFault("a kernel on GPU " + std::to_string(queue->device) + " is given " +
                       (device == no_device ? "pinned memory" : "memory of GPU " + std::to_string(device)));
   }

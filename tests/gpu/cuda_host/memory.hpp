@@ -5,8 +5,9 @@
 
 namespace tutti::cuda::host {
 
-/// What is not on a GPU, but pinned.
+/// What is not on a GPU, but pinned; and what is mapped for all of them besides.
 inline constexpr int no_device = -1;
+inline constexpr int every_device = -2;
 
 /// Zeroed memory of a device between two guard zones.
 [[nodiscard]] std::byte* allocate_guarded(int device, size_t bytes);

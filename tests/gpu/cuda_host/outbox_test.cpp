@@ -192,7 +192,7 @@ TEST(CudaHost, RefusesWhatMayNotBeDoneWhileAGraphIsRecorded) {
   ASSERT_EQ(api.start_recording(queue, cuda::QueueMode::record), 0);
   std::byte* more = nullptr;
   EXPECT_THROW(api.allocate(0, 4, &more), cuda::host::KernelFault);
-  EXPECT_THROW(api.allocate_pinned(4, &more), cuda::host::KernelFault);
+  EXPECT_THROW(api.allocate_pinned(4, 0, &more), cuda::host::KernelFault);
   EXPECT_THROW(api.copy(queue, memory, &not_pinned, sizeof(not_pinned)), cuda::host::KernelFault);
   EXPECT_THROW(api.mark(queue, event), cuda::host::KernelFault);
   EXPECT_THROW(api.follow(queue, event), cuda::host::KernelFault);

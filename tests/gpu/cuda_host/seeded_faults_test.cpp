@@ -65,6 +65,23 @@ Outputs fbank(Ops& ops) {
   return download(ops, out);
 }
 
+Outputs prefix_search(Ops& ops) {
+  Random random(5);
+  constexpr int rows = 3, beam = 4, tokens = 10;
+  const Tensor logits = ops.upload(random.tensor({rows, tokens}));
+  const Tensor ids = ops.allocate(DType::i32, {rows, beam});
+  const Tensor values = ops.allocate(DType::f32, {rows, beam});
+  const Tensor best_ids = ops.allocate(DType::i32, {rows, 1});
+  const Tensor best_values = ops.allocate(DType::f32, {rows, 1});
+  ops.log_softmax_top_k(logits, beam, ids, values);
+  const auto search = ops.make_ctc_search({.blank_id = 0, .beam = beam, .max_tokens = rows}, 1);
+  const CtcSearchLane lane{.state = 0, .first_row = 0, .rows = rows, .restart = 1};
+  search->search({&lane, 1}, ids, values, best_ids, best_values);
+  Outputs out = download(ops, best_values);
+  for (const CtcToken& token : search->best(0)) out.push_back(token.log_prob);
+  return out;
+}
+
 Outputs gemm(Ops& ops) {
   Random random(3);
   constexpr int in = 70;  // more than a step of any type
@@ -109,7 +126,8 @@ TEST_P(SeededFault, ShowsWhicheverBarrierOrIndexItSpoils) {
 
 INSTANTIATE_TEST_SUITE_P(Kernels, SeededFault,
                          testing::Values(Kernel{"LogSoftmax", log_softmax}, Kernel{"ConvModule", conv_module},
-                                         Kernel{"Fbank", fbank}, Kernel{"Gemm", gemm},
+                                         Kernel{"Fbank", fbank}, Kernel{"PrefixSearch", prefix_search},
+                                         Kernel{"Gemm", gemm},
                                          Kernel{"GemmBf16", gemm, cuda::MatrixType::bf16},
                                          Kernel{"GemmF16", gemm, cuda::MatrixType::f16},
                                          Kernel{"GemmF8", gemm, cuda::MatrixType::f8e4m3},
