@@ -3,6 +3,9 @@ set(CMAKE_SKIP_INSTALL_ALL_DEPENDENCY ON)  # the program alone, not the tests
 
 set(doc share/doc/tutti)
 install(TARGETS tutti RUNTIME DESTINATION bin)
+if(TARGET tutti_cuda)
+  install(TARGETS tutti_cuda LIBRARY DESTINATION lib/tutti)
+endif()
 install(DIRECTORY models/tutti-en-mini DESTINATION share/tutti/models)
 install(FILES models/README.md DESTINATION share/tutti/models)
 install(FILES deploy/tutti.service DESTINATION lib/systemd/system)

@@ -21,21 +21,30 @@ void* open_library(const std::string& path) {
   return dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
 }
 
+Result<void*> load_file(const std::string& path) {
+  if (void* library = open_library(path)) return library;
+  return fail("cuda_plugin_unusable", fmt::format("CUDA plugin {} does not load: {}", path, dlerror()));
+}
+
 Result<void*> find_library(const std::string& path) {
-  std::error_code error;
-  const std::filesystem::path file =
-      path.empty() ? executable_folder() / library_name : std::filesystem::path(path);
-  if (std::filesystem::exists(file, error)) {
-    if (void* library = open_library(file.string())) return library;
-    return fail("cuda_plugin_unusable",
-                fmt::format("CUDA plugin {} does not load: {}", file.string(), dlerror()));
-  }
-  if (!path.empty())
+  const auto exists = [](const std::filesystem::path& file) {
+    std::error_code error;
+    return std::filesystem::exists(file, error);
+  };
+  if (!path.empty()) {
+    if (exists(path)) return load_file(path);
     return fail("cuda_plugin_missing", fmt::format("no CUDA plugin: {} does not exist", path));
+  }
+  // As it is built, and as it is installed.
+  const std::filesystem::path beside = executable_folder();
+  const std::filesystem::path installed = beside.parent_path() / "lib/tutti";
+  for (const std::filesystem::path& folder : {beside, installed}) {
+    if (exists(folder / library_name)) return load_file(folder / library_name);
+  }
   if (void* library = open_library(library_name)) return library;
   return fail("cuda_plugin_missing",
-              fmt::format("no CUDA plugin: {} is neither in {} nor in the library path", library_name,
-                          executable_folder().string()));
+              fmt::format("no CUDA plugin: {} is neither in {} nor in {} nor in the library path",
+                          library_name, beside.string(), installed.string()));
 }
 
 }  // namespace

@@ -52,8 +52,16 @@ class PackageTest(unittest.TestCase):
             "usr/share/doc/tutti/examples/haproxy.cfg",
         ):
             self.assertIn(file, files)
-        elsewhere = re.compile(r"usr/(bin|lib/systemd|share/(doc|tutti))/|etc/tutti/")
+        elsewhere = re.compile(r"usr/(bin|lib/(systemd|tutti)|share/(doc|tutti))/|etc/tutti/")
         self.assertEqual([file for file in files if not elsewhere.match(file)], [])
+
+    def test_its_program_finds_the_cuda_plugin_if_there_was_a_compiler_for_it(self):
+        plugin = pathlib.Path("usr/lib/tutti/libtutti_cuda.so")
+        built = pathlib.Path(os.environ["TEST_BUILD"]) / "bin" / plugin.name
+        self.assertEqual((self.root / plugin).exists(), built.exists())
+        command = [self.root / "usr/bin/tutti", "serve", "--check", "--device", "auto"]
+        checked = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        self.assertEqual("no CUDA plugin" in checked.stdout + checked.stderr, not built.exists())
 
     def test_it_depends_on_the_libraries_of_the_program_and_no_development_packages(self):
         depends = self.field("Depends")
