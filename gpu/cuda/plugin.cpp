@@ -100,7 +100,7 @@ int allocate(int device, size_t bytes, std::byte** memory) {
   // Of no bytes cudaMalloc makes no pointer.
   const size_t taken = bytes == 0 ? 1 : bytes;
   if (const cudaError_t error = cudaMalloc(reinterpret_cast<void**>(memory), taken); error != cudaSuccess)
-    return error;
+    return forgotten(error);
   if (const cudaError_t error = cudaMemset(*memory, 0, taken); error != cudaSuccess) return error;
   // Queues do not wait for the default stream, where the memory is cleared.
   return cudaStreamSynchronize(nullptr);
@@ -119,8 +119,9 @@ void release(std::byte* memory) {
 int allocate_pinned(size_t bytes, int mapped, std::byte** memory) {
   const unsigned flags = cudaHostAllocPortable | (mapped != 0 ? cudaHostAllocMapped : 0U);
   const cudaError_t error = cudaHostAlloc(reinterpret_cast<void**>(memory), bytes, flags);
-  if (error == cudaSuccess) std::memset(*memory, 0, bytes);
-  return error;
+  if (error != cudaSuccess) return forgotten(error);
+  std::memset(*memory, 0, bytes);
+  return cudaSuccess;
 }
 
 void release_pinned(std::byte* memory) { static_cast<void>(cudaFreeHost(memory)); }
