@@ -243,7 +243,8 @@ PoolPlan plan_memory_of(const Device& device, MemoryBudget budget,
   EngineConfig probe = config;
   probe.max_num_blocks = smallest.max_num_blocks;
   const int64_t before = memory_in_use(device);
-  const Engine engine(model, open_device(device), probe);
+  Engine engine(model, open_device(device), probe);
+  engine.warm_up();
   budget.activations =
       std::max<int64_t>(0, memory_in_use(device) - before - smallest.max_num_blocks * block_bytes);
   PoolPlan pool = plan_pool(cache, block_bytes, budget);
@@ -317,17 +318,20 @@ std::vector<OwnerSetup> plan_owners(const DevicePlan& plan, const LoadedModels& 
   for (const Device& device : plan.devices) {
     const bool on_cpu = device.kind == Device::Kind::cpu;
     const bool pinned = on_cpu && plan.threads.pin_owners;
-    owners.push_back(
-        {.device = to_string(device),
-         .model_identity = identity,
-         .make_engine = [model = loaded.models[owners.size()], device,
-                         engine] { return std::make_unique<Engine>(model, open_device(device), engine); },
-         .core = pinned ? std::optional(plan.cores[owners.size()]) : std::nullopt,
-         .snapshots = std::chrono::milliseconds(config.snapshot_ms),
-         .latency_target = std::chrono::milliseconds(config.latency_target_ms),
-         .traced = !config.trace_dir.empty(),
-         .metrics = metrics,
-         .counts_device = !on_cpu});
+    owners.push_back({.device = to_string(device),
+                      .model_identity = identity,
+                      .make_engine =
+                          [model = loaded.models[owners.size()], device, engine] {
+                            auto made = std::make_unique<Engine>(model, open_device(device), engine);
+                            made->warm_up();
+                            return made;
+                          },
+                      .core = pinned ? std::optional(plan.cores[owners.size()]) : std::nullopt,
+                      .snapshots = std::chrono::milliseconds(config.snapshot_ms),
+                      .latency_target = std::chrono::milliseconds(config.latency_target_ms),
+                      .traced = !config.trace_dir.empty(),
+                      .metrics = metrics,
+                      .counts_device = !on_cpu});
   }
   return owners;
 }

@@ -205,6 +205,11 @@ Engine::Engine(std::shared_ptr<const ConformerCtc> model, std::unique_ptr<Ops> o
     : impl_(std::make_unique<Impl>(std::move(model), std::move(ops), config)) {}
 Engine::~Engine() = default;
 
+void Engine::warm_up() {
+  impl_->runner.warm_up();
+  impl_->stats.device = impl_->runner.ops().device_use();
+}
+
 Result<StreamKey> Engine::admit(const StreamOptions& options) {
   const auto full = [this] {
     return fail("full",
@@ -288,7 +293,7 @@ std::span<const Update> Engine::tick() {
   e.timings.clear();
   const Clock::time_point start = Clock::now();
   if (!e.picked.empty()) {
-    const std::chrono::nanoseconds cost_before = thread_time();
+    const std::chrono::nanoseconds cost_before = e.work_time();
     e.compute_features();
     const Clock::time_point features_done = Clock::now();
     const EncoderOutput out = e.forward();
@@ -297,7 +302,7 @@ std::span<const Update> Engine::tick() {
     const Clock::time_point done = Clock::now();
     const auto width = static_cast<int>(e.picked.size());
     for (const Candidate& lane : e.picked) e.streams[static_cast<size_t>(lane.slot)].chunk_done = done;
-    e.lane_limit.record(width, thread_time() - cost_before);
+    e.lane_limit.record(width, e.work_time() - cost_before);
     ++e.stats.ticks;
     e.stats.lanes += width;
     e.stats.feature_seconds += seconds(features_done - start);

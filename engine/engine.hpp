@@ -114,6 +114,10 @@ class Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
+  /// Does once, with no stream in it, what a device would else do during the first ticks:
+  /// ModelRunner::warm_up. Takes memory that is kept.
+  void warm_up();
+
   /// Fails with "full" when no slot or no reserved history is free.
   [[nodiscard]] Result<StreamKey> admit(const StreamOptions& options);
   /// Samples at the model's rate in [-1, 1). Fails with "buffer_full" (nothing taken) past max_buffered_ms,

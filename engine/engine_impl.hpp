@@ -70,6 +70,7 @@ struct Engine::Impl {
   void close(int slot);
 
   [[nodiscard]] std::optional<ReadyChunk> ready_chunk(const Stream& stream) const;
+  [[nodiscard]] std::chrono::nanoseconds work_time() const;
   [[nodiscard]] TickLanes tick_lanes() const;
   [[nodiscard]] bool is_ready_in_rest(const Stream& stream) const;
   [[nodiscard]] int feature_frames_before(const Stream& stream, int64_t sample) const;

@@ -74,12 +74,19 @@ void Engine::Impl::collect_candidates() {
   }
 }
 
+// What ticks have cost whoever computes them so far. A thread that waits for a device computes nothing.
+std::chrono::nanoseconds Engine::Impl::work_time() const {
+  if (!runner.ops().is_queued()) return thread_time();
+  const std::chrono::duration<double> device(runner.ops().device_use().seconds);
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(device);
+}
+
 // A live chunk that becomes ready during a tick waits for its end, so beside live streams a tick of uploads
-// alone is a short one, and a rest follows it.
+// alone is a short one, and a rest follows it. A tick of a GPU is not much longer for its lanes.
 TickLanes Engine::Impl::tick_lanes() const {
   constexpr double share_beside_live = 0.05;
   const std::chrono::duration<double, std::milli> budget(config.max_tick_ms);
-  const int most = lane_limit.lanes(budget);
+  const int most = runner.ops().is_queued() ? config.max_batch_size : lane_limit.lanes(budget);
   if (live_streams == 0) return {.most = most, .background = most};
   const bool rests = background_pace.rest(Clock::now()) > Clock::duration::zero();
   return {.most = most, .background = rests ? 0 : lane_limit.lanes(share_beside_live * budget)};

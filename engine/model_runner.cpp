@@ -71,7 +71,7 @@ void ModelRunner::add_padding(int lanes) {
   }
 }
 
-EncoderOutput ModelRunner::forward(std::span<const ChunkLane> lanes, const Probe* probe) {
+void ModelRunner::take(std::span<const ChunkLane> lanes) {
   ids_.clear();
   frames_.clear();
   features_.clear();
@@ -86,21 +86,18 @@ EncoderOutput ModelRunner::forward(std::span<const ChunkLane> lanes, const Probe
     slots_.push_back(lane.slot);
     first_position_.push_back(lane.first_position);
   }
-  attention_.prepare_chunks_batched(ids_, frames_);
-  // Batches of short chunks, or of any that are watched, are seldom the same.
-  const int chunk = pool_.config().chunk_size;
-  const bool usual = probe == nullptr && std::ranges::all_of(frames_, [=](int n) { return n == chunk; });
-  const auto width = static_cast<int>(lanes.size());
-  const int padding = usual ? padded_lanes(width) - width : 0;
+}
+
+// Of the lanes that were taken, and so many that pad.
+EncoderOutput ModelRunner::pass(int padding, bool repeats, const Probe* probe) {
   attention_.fill_batch(ids_, batch_, padding);
   add_padding(padding);
-
   struct Pass {
     ModelRunner& runner;
     const Probe* probe;
     EncoderOutput out;
   } pass{*this, probe, {}};
-  ops_->repeat(usual ? width + padding : 0, [&pass] {
+  ops_->repeat(repeats ? batch_.lanes() : 0, [&pass] {
     ModelRunner& r = pass.runner;
     pass.out = r.model_->forward(*r.ops_, r.workspace_,
                                  {.features = r.features_,
@@ -109,12 +106,35 @@ EncoderOutput ModelRunner::forward(std::span<const ChunkLane> lanes, const Probe
                                   .first_position = r.first_position_},
                                  r.batch_, r.cnn_, pass.probe);
   });
+  return pass.out;
+}
+
+EncoderOutput ModelRunner::forward(std::span<const ChunkLane> lanes, const Probe* probe) {
+  take(lanes);
+  attention_.prepare_chunks_batched(ids_, frames_);
+  // Batches of short chunks, or of any that are watched, are seldom the same.
+  const int chunk = pool_.config().chunk_size;
+  const bool usual = probe == nullptr && std::ranges::all_of(frames_, [=](int n) { return n == chunk; });
+  const auto width = static_cast<int>(lanes.size());
+  EncoderOutput out = without_padding(pass(usual ? padded_lanes(width) - width : 0, usual, probe), width);
   for (size_t i = 0; i < ids_.size(); ++i) attention_.commit_chunk_paged(ids_[i], frames_[i]);
-  EncoderOutput out = without_padding(pass.out, width);
   const CtcRows rows = ctc_.begin_chunks(ids_, out.layout, {out.top_ids, out.top_log_probs});
   out.top_ids = rows.ids;
   out.top_log_probs = rows.log_probs;
   return out;
+}
+
+void ModelRunner::warm_up() {
+  std::vector<int32_t> ids(static_cast<size_t>(top_k()));
+  for (int width = 1; width <= std::min(most_padded_, batch_.max_lanes()); width *= 2) {
+    // The first shows the device what is to be made once, the second is recorded.
+    for (int time = 0; time < 2; ++time) {
+      take({});
+      const EncoderOutput out = pass(width, true, nullptr);
+      const Reading one_row{out.top_ids.slice(0, 1), reinterpret_cast<std::byte*>(ids.data())};
+      ops_->read({&one_row, 1});
+    }
+  }
 }
 
 }  // namespace tutti

@@ -36,11 +36,15 @@ class ModelRunner {
   /// best tokens it has what the decoder is to be given (CtcDecoder::begin_chunks). Where the device gains by
   /// it, a batch of full chunks is padded to a power of two with lanes that no stream has.
   EncoderOutput forward(std::span<const ChunkLane> lanes, const Probe* probe = nullptr);
+  /// Passes of every width that is padded, with no stream in them, so that the device has made and recorded
+  /// what it repeats later. Nothing where it pads none.
+  void warm_up();
 
   [[nodiscard]] StreamCacheView view(StreamId id, int slot) { return {id, slot, attention_, cnn_, ctc_}; }
   [[nodiscard]] const ConformerCtc& model() const { return *model_; }
   [[nodiscard]] const std::shared_ptr<const ConformerCtc>& shared_model() const { return model_; }
   [[nodiscard]] Ops& ops() { return *ops_; }
+  [[nodiscard]] const Ops& ops() const { return *ops_; }
   /// Of the output's best tokens.
   [[nodiscard]] int top_k() const { return workspace_.top_k; }
   [[nodiscard]] const BlockPool& pool() const { return pool_; }
@@ -53,6 +57,8 @@ class ModelRunner {
  private:
   [[nodiscard]] int padded_lanes(int lanes) const;
   void add_padding(int lanes);
+  void take(std::span<const ChunkLane> lanes);
+  EncoderOutput pass(int padding, bool repeats, const Probe* probe);
 
   std::shared_ptr<const ConformerCtc> model_;
   std::unique_ptr<Ops> ops_;

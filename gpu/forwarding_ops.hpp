@@ -24,6 +24,7 @@ class ForwardingOps : public Ops {
     return inner_->make_ctc_search(spec, states);
   }
   void reserve(int lanes, int rows, int64_t samples) override { inner_->reserve(lanes, rows, samples); }
+  bool is_queued() const override { return inner_->is_queued(); }
   DeviceUse device_use() const override { return inner_->device_use(); }
   std::shared_ptr<const PackedLinear> pack_linear(const TensorView& weight, const TensorView& bias) override {
     return inner_->pack_linear(weight, bias);

@@ -185,6 +185,8 @@ class Ops {
   /// Prepares scratch for batches of at most `rows` packed encoder rows in `lanes` lanes, of `samples`
   /// samples in all.
   virtual void reserve(int lanes, int rows, int64_t samples) = 0;
+  /// Whether operations are queued for a device that computes beside the calling thread.
+  [[nodiscard]] virtual bool is_queued() const { return false; }
   /// All 0 where there is nothing to wait for.
   [[nodiscard]] virtual DeviceUse device_use() const { return {}; }
 

@@ -124,6 +124,7 @@ class CudaOps final : public Ops {
     floats(conv2_, conv1_floats / 4);
   }
 
+  [[nodiscard]] bool is_queued() const override { return true; }
   [[nodiscard]] DeviceUse device_use() const override { return staging_.use(); }
 
   [[nodiscard]] std::shared_ptr<const PackedLinear> pack_linear(const TensorView& weight,

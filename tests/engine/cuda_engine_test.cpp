@@ -119,6 +119,33 @@ TEST(CudaEngine, GoesOnWithoutGraphsWhereTheDeviceCannotRecord) {
   EXPECT_EQ(without.stats().device.eager, without.stats().ticks);
 }
 
+TEST(CudaEngine, IsWarmBeforeItsFirstTickAndRecognizesAsIfItWereNot) {
+  const EngineConfig config = short_chunks("prefix");
+  const auto model = load("conformer-bn-tiny", cuda_ops, config);
+  const std::vector<std::vector<float>> speakers{speech(16000, 7000), speech(40000, 4000)};
+  Engine warm(model, cuda_ops(), config);
+  warm.warm_up();
+  const DeviceUse before = warm.stats().device;
+  EXPECT_EQ(before.eager, 3) << "of 1, 2 and 4 lanes";
+  EXPECT_EQ(before.repeats, 3);
+  EXPECT_EQ(warm.kv_blocks_used(), 0);
+  const auto said = recognize(warm, speakers);
+  EXPECT_GT(warm.stats().device.repeats, before.repeats);
+  const int64_t unusual = warm.stats().device.eager - before.eager;
+  Engine cold(model, cuda_ops(), config);
+  EXPECT_EQ(recognize(cold, speakers), said);
+  EXPECT_LT(unusual, cold.stats().device.eager);
+}
+
+TEST(CudaEngine, AdvancesAllStreamsThatAreReadyHoweverLongATickTakes) {
+  EngineConfig config = short_chunks("greedy");
+  config.max_tick_ms = 1;
+  Engine engine(load("conformer-bn-tiny", cuda_ops, config), cuda_ops(), config);
+  const std::vector<std::vector<float>> speakers(3, speech(16000, 7000));
+  static_cast<void>(recognize(engine, speakers));
+  EXPECT_EQ(engine.stats().lanes, 3 * engine.stats().ticks);
+}
+
 /// Matrices multiplied on tensor cores.
 class CudaEngineInType : public testing::TestWithParam<cuda::MatrixType> {
  protected:
