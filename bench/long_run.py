@@ -131,7 +131,8 @@ async def hours(options):
         async with server.connect("interim=false") as ws:
             receiver = asyncio.create_task(receive(ws))
             start = time.monotonic()
-            piece, sent, next_look = BYTES_PER_SECOND, 0, 0
+            # Once all has been said that there is to say, what its buffers take is taken.
+            piece, sent, next_look = BYTES_PER_SECOND, 0, max(len(speech), total // 10)
             while sent < total:
                 at = sent % len(speech)
                 data = speech[at : min(at + piece, at + total - sent)]
@@ -155,8 +156,8 @@ async def hours(options):
             clock = final["end"]
         print(f"the clock says {done['audio_seconds']} s, as sent; the last final with text ends at "
               f"{max(final['end'] for final in results if final['text'])} s")
-        # What its buffers take is taken by then.
-        check_memory(memory[2], memory[-1], options.growth)
+        check(len(memory) > 1, f"memory is looked at after {len(speech) / BYTES_PER_SECOND / 3600:.2f} hours")
+        check_memory(memory[0], memory[-1], options.growth)
     finally:
         server.stop()
 
