@@ -121,7 +121,6 @@ std::vector<Backend> searching_backends() {
   return all;
 }
 
-GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(CtcSearchConformance);
 INSTANTIATE_TEST_SUITE_P(Backends, CtcSearchConformance, testing::ValuesIn(searching_backends()),
                          backend_name);
 
