@@ -2,7 +2,6 @@
 
 #include <cmath>
 #include <limits>
-#include <utility>
 
 #include "gpu/counted_nodes.hpp"
 #include "gpu/ctc_state.hpp"

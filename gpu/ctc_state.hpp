@@ -35,7 +35,7 @@ struct CtcStateLayout {
   };
   int32_t head_bytes = 0;
   List lists[most_lists];
-  int64_t bytes = 0;  ///< of all, a multiple of 16
+  int64_t bytes = 0;  ///< of all, a multiple of 8
 
   /// Puts a list behind what there is.
   constexpr void add(int list, size_t entry_bytes, int64_t capacity) {
