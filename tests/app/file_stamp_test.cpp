@@ -1,10 +1,11 @@
 #include "app/file_stamp.hpp"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
+
+#include "tests/config/temp_directory.hpp"
 
 namespace tutti {
 namespace {
@@ -14,17 +15,16 @@ namespace fs = std::filesystem;
 class FileStamp : public testing::Test {
  protected:
   FileStamp() {
-    fs::create_directory(directory);
     write("a", "one");
     write("b", "two");
   }
-  ~FileStamp() override { fs::remove_all(directory); }
 
   void write(const std::string& name, const std::string& text) const {
     std::ofstream(directory / name) << text;
   }
 
-  const fs::path directory = fs::path(testing::TempDir()) / ("file_stamp_" + std::to_string(::getpid()));
+  test::TempDirectory folder;
+  const fs::path directory = folder.path();
 };
 
 TEST_F(FileStamp, StaysAsLongAsTheFilesDo) {

@@ -1,13 +1,14 @@
 #include "app/machine_memory.hpp"
 
 #include <gmock/gmock.h>
-#include <unistd.h>
 
 #include <cstdlib>
 #include <fstream>
 #include <memory>
 #include <sstream>
 #include <vector>
+
+#include "tests/config/temp_directory.hpp"
 
 namespace tutti {
 namespace {
@@ -41,13 +42,10 @@ TEST(Cgroups, IgnoreLinesOfAnotherForm) {
 class CgroupMemory : public testing::Test {
  protected:
   void SetUp() override { fs::create_directories(group_.directory); }
-  void TearDown() override { fs::remove_all(group_.root); }
   static void write(const fs::path& file, const std::string& text) { std::ofstream(file) << text << '\n'; }
 
-  Cgroup group_ = [] {
-    const fs::path root = fs::temp_directory_path() / ("tutti-memory-" + std::to_string(getpid()));
-    return Cgroup{root / "pod" / "container", root};
-  }();
+  test::TempDirectory folder_;
+  Cgroup group_{folder_.path() / "pod" / "container", folder_.path()};
 };
 
 TEST_F(CgroupMemory, HasNoLimitWhereNoneIsSet) {

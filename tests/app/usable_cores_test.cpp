@@ -1,9 +1,10 @@
 #include "app/usable_cores.hpp"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <fstream>
+
+#include "tests/config/temp_directory.hpp"
 
 namespace tutti {
 namespace {
@@ -12,10 +13,10 @@ namespace fs = std::filesystem;
 class CgroupQuota : public testing::Test {
  protected:
   void SetUp() override { fs::create_directories(root / "pod" / "container"); }
-  void TearDown() override { fs::remove_all(root); }
   static void write(const fs::path& file, const std::string& text) { std::ofstream(file) << text << '\n'; }
 
-  fs::path root = fs::temp_directory_path() / ("tutti-cgroup-" + std::to_string(getpid()));
+  test::TempDirectory folder;
+  const fs::path root = folder.path();
 };
 
 TEST_F(CgroupQuota, IsNoneWithoutALimit) {

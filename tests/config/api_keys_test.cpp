@@ -1,12 +1,11 @@
 #include "config/api_keys.hpp"
 
 #include <gmock/gmock.h>
-#include <unistd.h>
 
 #include <filesystem>
-#include <fstream>
 
 #include "config/result.hpp"
+#include "tests/config/temp_directory.hpp"
 
 namespace tutti {
 namespace {
@@ -20,14 +19,14 @@ constexpr const char* hex = "00112233445566778899aabbccddeeff0011223344556677889
 
 class ApiKeysFile : public ::testing::Test {
  protected:
-  ~ApiKeysFile() override { std::filesystem::remove(path_); }
-  void write(const std::string& text) { std::ofstream(path_) << text; }
+  void write(const std::string& text) { folder_.write("keys", text); }
   void expect_refusal(const std::string& text, const auto& matcher) {
     write(text);
     EXPECT_THAT([&] { (void)load_api_keys(path_); }, ThrowsMessage<SetupError>(matcher)) << text;
   }
 
-  std::string path_ = std::filesystem::temp_directory_path() / ("tutti-keys-" + std::to_string(getpid()));
+  test::TempDirectory folder_;
+  std::string path_ = folder_.path() / "keys";
 };
 
 TEST_F(ApiKeysFile, HoldsANameAndADigestALine) {

@@ -1,15 +1,13 @@
 #include "config/config_loader.hpp"
 
 #include <gmock/gmock.h>
-#include <unistd.h>
 
-#include <filesystem>
-#include <fstream>
 #include <map>
 #include <string>
 
 #include "config/options.hpp"
 #include "config/result.hpp"
+#include "tests/config/temp_directory.hpp"
 
 namespace tutti {
 namespace {
@@ -20,22 +18,14 @@ using ::testing::ThrowsMessage;
 
 class LoadConfig : public ::testing::Test {
  protected:
-  LoadConfig()
-      : folder_(std::filesystem::temp_directory_path() /
-                (std::string("tutti-") + ::testing::UnitTest::GetInstance()->current_test_info()->name() +
-                 "-" + std::to_string(getpid()))) {
-    std::filesystem::create_directory(folder_);
+  LoadConfig() {
     sources_.environment = [this](const char* name) {
       const auto found = variables_.find(name);
       return found == variables_.end() ? nullptr : found->second.c_str();
     };
   }
-  ~LoadConfig() override { std::filesystem::remove_all(folder_); }
 
-  void write_file(const std::string& text) {
-    sources_.file = (folder_ / "tutti.toml").string();
-    std::ofstream(sources_.file) << text;
-  }
+  void write_file(const std::string& text) { sources_.file = folder_.write("tutti.toml", text); }
 
   [[nodiscard]] ServerConfig load() const { return load_config(sources_); }
 
@@ -45,7 +35,7 @@ class LoadConfig : public ::testing::Test {
     EXPECT_THAT([&] { (void)load(); }, ThrowsMessage<SetupError>(StrEq(message)));
   }
 
-  std::filesystem::path folder_;
+  test::TempDirectory folder_;
   std::map<std::string, std::string> variables_;
   ConfigSources sources_;
 };
@@ -208,9 +198,9 @@ TEST_F(LoadConfig, AFileThatIsNotTomlNamesTheLine) {
 }
 
 TEST_F(LoadConfig, AFileThatIsMissingOrADirectoryIsAnErrorThatNamesIt) {
-  sources_.file = (folder_ / "none.toml").string();
+  sources_.file = folder_.path() / "none.toml";
   expect_refusal("cannot read $FILE: No such file or directory");
-  sources_.file = folder_.string();
+  sources_.file = folder_.path();
   expect_refusal("cannot read $FILE: it is a directory");
 }
 

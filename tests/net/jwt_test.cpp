@@ -2,13 +2,12 @@
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <filesystem>
-#include <fstream>
 #include <string>
 
+#include "tests/config/temp_directory.hpp"
 #include "tests/net/test_token.hpp"
 
 namespace tutti {
@@ -32,10 +31,8 @@ constexpr int64_t inside = 1700000100;
 
 class Jwt : public ::testing::Test {
  protected:
-  ~Jwt() override { std::filesystem::remove(path_); }
-
   JwtVerifier load(const std::string& keys, JwtRules rules = {.audience = "tutti", .issuer = {}}) {
-    std::ofstream(path_) << keys;
+    folder_.write("keys", keys);
     return JwtVerifier::load(path_, std::move(rules));
   }
   void expect_refusal(const std::string& keys, const auto& matcher) {
@@ -49,7 +46,8 @@ class Jwt : public ::testing::Test {
     return client ? "accepted" : client.error().message;
   }
 
-  std::string path_ = std::filesystem::temp_directory_path() / ("tutti-jwt-" + std::to_string(getpid()));
+  test::TempDirectory folder_;
+  std::string path_ = folder_.path() / "keys";
 };
 
 TEST_F(Jwt, IsAcceptedWithEachAlgorithmAndFormOfKey) {
