@@ -37,8 +37,10 @@ AVX512_TESTS := --gtest_brief=1 '--gtest_filter=-*CudaOnHost*:*_portable:*_avx2:
 NODE_TESTS := $(patsubst %/package-lock.json,%/node_modules,$(wildcard tests/*/package-lock.json))
 CTEST := ctest --output-on-failure -j$(JOBS)
 
-# Rebuilds are quick where ccache is installed; without it the variable is empty and ignored.
+# Rebuilds are quick where ccache is installed; without it the variable is empty and ignored. It keeps what uses the
+# precompiled header of the tests only if told that these two do no harm.
 export CMAKE_CXX_COMPILER_LAUNCHER := $(shell command -v ccache)
+export CCACHE_SLOPPINESS ?= pch_defines,time_macros
 
 .PHONY: run build test asan fuzz tsan neon avx512 nightly soak cluster-faults long-runs package check configure
 .PHONY: install install-tests install-fuzz install-neon install-avx512

@@ -9,6 +9,14 @@ function(tutti_library name)
   target_link_libraries(tutti_${name} PUBLIC tutti_options ${arg_DEPS})
 endfunction()
 
+# What every test includes, parsed once: GoogleTest anew takes a quarter of a test's compile time.
+function(tutti_test_headers)
+  file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/test_headers.cpp CONTENT "int main() {}\n")
+  add_executable(tutti_test_headers EXCLUDE_FROM_ALL ${PROJECT_BINARY_DIR}/test_headers.cpp)
+  target_link_libraries(tutti_test_headers PRIVATE tutti_options fmt::fmt GTest::gmock)
+  target_precompile_headers(tutti_test_headers PRIVATE <gmock/gmock.h>)
+endfunction()
+
 # tutti_test(NAME LABEL label SOURCES file... [DEPS target...])
 # One GoogleTest program; each of its cases becomes a CTest test with the label.
 function(tutti_test name)
@@ -17,5 +25,6 @@ function(tutti_test name)
   target_link_libraries(${name} PRIVATE ${arg_DEPS} GTest::gmock GTest::gtest_main)
   target_compile_definitions(${name} PRIVATE TUTTI_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/data"
                                              TUTTI_MODELS="${PROJECT_SOURCE_DIR}/models")
+  target_precompile_headers(${name} REUSE_FROM tutti_test_headers)
   gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES LABELS "${arg_LABEL}" TIMEOUT 300)
 endfunction()
