@@ -23,6 +23,7 @@ class ForwardingOps : public Ops {
   std::unique_ptr<CtcSearch> make_ctc_search(const CtcSearchSpec& spec, int states) override {
     return inner_->make_ctc_search(spec, states);
   }
+  std::unique_ptr<Stopwatch> make_stopwatch() override { return inner_->make_stopwatch(); }
   void reserve(int lanes, int rows, int64_t samples) override { inner_->reserve(lanes, rows, samples); }
   bool is_queued() const override { return inner_->is_queued(); }
   DeviceUse device_use() const override { return inner_->device_use(); }

@@ -10,6 +10,7 @@
 #include "audio/fbank.hpp"
 #include "gpu/ctc_search.hpp"
 #include "gpu/outbox.hpp"
+#include "gpu/stopwatch.hpp"
 #include "gpu/tensor.hpp"
 
 namespace tutti {
@@ -174,6 +175,10 @@ class Ops {
   [[nodiscard]] virtual std::unique_ptr<CtcSearch> make_ctc_search(const CtcSearchSpec& /*spec*/,
                                                                    int /*states*/) {
     return nullptr;
+  }
+  /// Of what this computes.
+  [[nodiscard]] virtual std::unique_ptr<Stopwatch> make_stopwatch() {
+    return std::make_unique<HostStopwatch>();
   }
   /// Copies one f32 tensor to host memory.
   void download(const TensorView& device, std::span<float> host) {

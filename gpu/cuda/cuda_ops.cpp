@@ -16,6 +16,7 @@
 #include "gpu/cuda/outbox.hpp"
 #include "gpu/cuda/packed.hpp"
 #include "gpu/cuda/staging.hpp"
+#include "gpu/cuda/stopwatch.hpp"
 
 namespace tutti {
 namespace {
@@ -111,6 +112,10 @@ class CudaOps final : public Ops {
 
   [[nodiscard]] std::unique_ptr<CtcSearch> make_ctc_search(const CtcSearchSpec& spec, int states) override {
     return std::make_unique<cuda::CudaCtcSearch>(api_, device_, staging_, spec, states);
+  }
+
+  [[nodiscard]] std::unique_ptr<Stopwatch> make_stopwatch() override {
+    return std::make_unique<cuda::CudaStopwatch>(api_, device_, staging_);
   }
 
   void reserve(int lanes, int rows, int64_t samples) override {
