@@ -2,9 +2,11 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <tuple>
 
 #include "gpu/cpu/cpu_ops.hpp"
 #include "gpu/cuda/packed.hpp"
+#include "gpu/cuda/staging.hpp"
 #include "gpu/forwarding_ops.hpp"
 #include "tests/engine/cuda_fixture.hpp"
 
@@ -12,9 +14,6 @@ namespace tutti {
 namespace {
 
 using testing::ElementsAre;
-
-std::unique_ptr<Ops> cuda_ops_in(cuda::MatrixType type) { return make_cuda_ops(cuda::host::api(), 0, type); }
-std::unique_ptr<Ops> cuda_ops() { return gpu_ops(0); }
 
 /// Neither repeats work as a whole nor pads batches for it.
 class EagerOps final : public ForwardingOps {
@@ -59,7 +58,17 @@ void expect_same_words(const Said& actual, const Said& expected) {
   }
 }
 
-TEST(CudaEngine, TranscribesSpeechWithTheBundledModel) {
+class CudaEngine : public testing::TestWithParam<Gpus> {
+ protected:
+  void SetUp() override {
+    if (!GetParam().absent.empty()) GTEST_SKIP() << GetParam().absent;
+  }
+  static std::unique_ptr<Ops> cuda_ops() { return make_cuda_ops(*GetParam().api, 0); }
+};
+INSTANTIATE_TEST_SUITE_P(Gpus, CudaEngine, testing::ValuesIn(all_gpus()),
+                         [](const auto& gpus) { return gpus.param.name; });
+
+TEST_P(CudaEngine, TranscribesSpeechWithTheBundledModel) {
   EngineConfig config = greedy_config();
   config.max_streams = config.max_batch_size = 2;
   config.max_position_frames = 100;
@@ -73,7 +82,7 @@ TEST(CudaEngine, TranscribesSpeechWithTheBundledModel) {
   EXPECT_THAT(said[0].final_texts(), ElementsAre("FOUR"));
 }
 
-TEST(CudaEngine, GivesAStreamTheSameBitsAloneAndInACrowdWhoseTicksAreRepeatedAndTheCpusWords) {
+TEST_P(CudaEngine, GivesAStreamTheSameBitsAloneAndInACrowdWhoseTicksAreRepeatedAndTheCpusWords) {
   const EngineConfig config = short_chunks("prefix");
   const auto model = load("conformer-bn-tiny", cuda_ops, config);
   const std::vector<std::vector<float>> speakers{speech(16000, 11000), speech(40000, 6000),
@@ -88,7 +97,7 @@ TEST(CudaEngine, GivesAStreamTheSameBitsAloneAndInACrowdWhoseTicksAreRepeatedAnd
   for (size_t i = 0; i < speakers.size(); ++i) expect_same_words(said[i], expected[i]);
 }
 
-TEST(CudaEngine, RescoresFinalsAsTheCpuDoes) {
+TEST_P(CudaEngine, RescoresFinalsAsTheCpuDoes) {
   const EngineConfig config = short_chunks("rescore");
   Engine engine(load("conformer-u2pp-tiny", cuda_ops, config), cuda_ops(), config);
   Engine cpu(load("conformer-u2pp-tiny", cpu_ops, config), cpu_ops(), config);
@@ -97,20 +106,18 @@ TEST(CudaEngine, RescoresFinalsAsTheCpuDoes) {
   EXPECT_EQ(engine.stats().rescored_segments, 1);
 }
 
-TEST(CudaEngine, GoesOnWithoutGraphsWhereTheDeviceCannotRecord) {
+TEST_P(CudaEngine, GoesOnWithoutGraphsWhereTheDeviceCannotRecord) {
   const EngineConfig config = short_chunks("prefix");
   const auto model = load("conformer-bn-tiny", cuda_ops, config);
   const std::vector<std::vector<float>> speakers{speech(16000, 11000)};
-  static constexpr auto refuse = [](cuda::Queue* queue, cuda::Graph** graph) {
-    const int error = cuda::host::api().finish_recording(queue, graph);
-    cuda::host::api().release_graph(std::exchange(*graph, nullptr));
+  static const cuda::PluginApi* able = nullptr;
+  able = GetParam().api;
+  cuda::PluginApi full = *able;
+  full.finish_recording = [](cuda::Queue* queue, cuda::Graph** graph) {
+    const int error = able->finish_recording(queue, graph);
+    able->release_graph(std::exchange(*graph, nullptr));
     return error != 0 ? error : 2;
   };
-  static const cuda::PluginApi full = [] {
-    cuda::PluginApi api = cuda::host::api();
-    api.finish_recording = refuse;
-    return api;
-  }();
   Engine without(model, make_cuda_ops(full, 0), config);
   Engine with(model, cuda_ops(), config);
   EXPECT_EQ(recognize(without, speakers)[0].events, recognize(with, speakers)[0].events);
@@ -119,7 +126,7 @@ TEST(CudaEngine, GoesOnWithoutGraphsWhereTheDeviceCannotRecord) {
   EXPECT_EQ(without.stats().device.eager, without.stats().ticks);
 }
 
-TEST(CudaEngine, IsWarmBeforeItsFirstTickAndRecognizesAsIfItWereNot) {
+TEST_P(CudaEngine, IsWarmBeforeItsFirstTickAndRecognizesAsIfItWereNot) {
   const EngineConfig config = short_chunks("prefix");
   const auto model = load("conformer-bn-tiny", cuda_ops, config);
   const std::vector<std::vector<float>> speakers{speech(16000, 7000), speech(40000, 4000)};
@@ -137,7 +144,7 @@ TEST(CudaEngine, IsWarmBeforeItsFirstTickAndRecognizesAsIfItWereNot) {
   EXPECT_LT(unusual, cold.stats().device.eager);
 }
 
-TEST(CudaEngine, AdvancesAllStreamsThatAreReadyHoweverLongATickTakes) {
+TEST_P(CudaEngine, AdvancesAllStreamsThatAreReadyHoweverLongATickTakes) {
   EngineConfig config = short_chunks("greedy");
   config.max_tick_ms = 1;
   Engine engine(load("conformer-bn-tiny", cuda_ops, config), cuda_ops(), config);
@@ -146,16 +153,34 @@ TEST(CudaEngine, AdvancesAllStreamsThatAreReadyHoweverLongATickTakes) {
   EXPECT_EQ(engine.stats().lanes, 3 * engine.stats().ticks);
 }
 
-/// Matrices multiplied on tensor cores.
-class CudaEngineInType : public testing::TestWithParam<cuda::MatrixType> {
+using GpusAndType = std::tuple<Gpus, cuda::MatrixType>;
+
+/// Matrices multiplied in one of the types.
+class CudaEngineInType : public testing::TestWithParam<GpusAndType> {
  protected:
-  static std::unique_ptr<Ops> ops() { return cuda_ops_in(GetParam()); }
+  void SetUp() override {
+    const auto& [gpus, type] = GetParam();
+    if (!gpus.absent.empty()) GTEST_SKIP() << gpus.absent;
+    int can = 0;
+    cuda::check(*gpus.api, gpus.api->kernels.can_multiply(0, type, &can), "tell what it multiplies");
+    if (can == 0) GTEST_SKIP() << "the GPU does not multiply in this type";
+  }
+  static std::unique_ptr<Ops> cuda_ops() { return make_cuda_ops(*std::get<0>(GetParam()).api, 0); }
+  static std::unique_ptr<Ops> ops() {
+    return make_cuda_ops(*std::get<0>(GetParam()).api, 0, std::get<1>(GetParam()));
+  }
 };
 
+std::string type_name(const testing::TestParamInfo<GpusAndType>& info) {
+  const auto& [gpus, type] = info.param;
+  return gpus.name + "_" + std::string(cuda::matrix_type_name(type));
+}
+
 INSTANTIATE_TEST_SUITE_P(Types, CudaEngineInType,
-                         testing::Values(cuda::MatrixType::bf16, cuda::MatrixType::f16,
-                                         cuda::MatrixType::f8e4m3, cuda::MatrixType::int8),
-                         [](const auto& type) { return std::string(cuda::matrix_type_name(type.param)); });
+                         testing::Combine(testing::ValuesIn(all_gpus()),
+                                          testing::Values(cuda::MatrixType::bf16, cuda::MatrixType::f16,
+                                                          cuda::MatrixType::f8e4m3, cuda::MatrixType::int8)),
+                         type_name);
 
 TEST_P(CudaEngineInType, GivesAStreamTheSameBitsAloneAndInACrowdWhoseTicksAreRepeated) {
   const EngineConfig config = short_chunks("prefix");
@@ -185,8 +210,9 @@ TEST_P(CudaEngineInType, HearsTheWordsThatFp32Hears) {
 /// One of those that need no scratch memory, and one of those that do.
 class CudaEngineInAType : public CudaEngineInType {};
 INSTANTIATE_TEST_SUITE_P(Types, CudaEngineInAType,
-                         testing::Values(cuda::MatrixType::f32, cuda::MatrixType::int8),
-                         [](const auto& type) { return std::string(cuda::matrix_type_name(type.param)); });
+                         testing::Combine(testing::ValuesIn(all_gpus()),
+                                          testing::Values(cuda::MatrixType::f32, cuda::MatrixType::int8)),
+                         type_name);
 
 TEST_P(CudaEngineInAType, WaitsOnceATickAndAllocatesNoDeviceMemory) {
   const EngineConfig config = short_chunks("prefix");

@@ -24,21 +24,24 @@ bool is_same(const StreamSnapshot& a, const StreamSnapshot& b) {
 
 using Snapshots = std::vector<StreamSnapshot>;
 
-class CudaSnapshot : public testing::Test {
+class CudaSnapshot : public testing::TestWithParam<Gpus> {
  protected:
-  CudaSnapshot() : config_(short_chunks("prefix")), ops_(gpu_ops(0)) {
+  void SetUp() override {
+    if (!GetParam().absent.empty()) GTEST_SKIP() << GetParam().absent;
+    ops_ = make_cuda_ops(*GetParam().api, 0);
     model_ = load("conformer-bn-tiny", *ops_, config_, "tiny");
   }
 
-  std::unique_ptr<Engine> engine(const cuda::PluginApi& api = cuda::host::api()) {
+  std::unique_ptr<Engine> engine(const cuda::PluginApi& api = *GetParam().api) {
     return std::make_unique<Engine>(model_, make_cuda_ops(api, 0), config_);
   }
 
-  /// On the other GPU, with a model of its own.
+  /// On another GPU, if there is one, with a model of its own.
   std::unique_ptr<Engine> twin() {
-    const auto ops = gpu_ops(1);
+    const int gpu = GetParam().count > 1 ? 1 : 0;
+    const auto ops = make_cuda_ops(*GetParam().api, gpu);
     const auto model = load("conformer-bn-tiny", *ops, config_, "tiny");
-    return std::make_unique<Engine>(model, gpu_ops(1), config_);
+    return std::make_unique<Engine>(model, make_cuda_ops(*GetParam().api, gpu), config_);
   }
 
   static std::span<const float> chunk(size_t i) {
@@ -99,17 +102,24 @@ class CudaSnapshot : public testing::Test {
 
   static constexpr size_t chunk_samples = 2560;
 
-  EngineConfig config_;
+  EngineConfig config_ = short_chunks("prefix");
   std::unique_ptr<Ops> ops_;
   std::shared_ptr<const ConformerCtc> model_;
 };
 
-TEST_F(CudaSnapshot, HoldsTheStreamAsItWasThoughTheDeviceGoesOn) {
+/// What a GPU does not do when it is asked to.
+class FaultyCudaSnapshot : public CudaSnapshot {};
+
+std::string name_of(const testing::TestParamInfo<Gpus>& gpus) { return gpus.param.name; }
+INSTANTIATE_TEST_SUITE_P(Gpus, CudaSnapshot, testing::ValuesIn(all_gpus()), name_of);
+INSTANTIATE_TEST_SUITE_P(Gpus, FaultyCudaSnapshot, testing::Values(gpus_on_host()), name_of);
+
+TEST_P(CudaSnapshot, HoldsTheStreamAsItWasThoughTheDeviceGoesOn) {
   const auto going_on = engine();
   EXPECT_EQ(differing(begun_snapshots(*going_on, 4, 1), whole_snapshots(4)), 0);
 }
 
-TEST_F(CudaSnapshot, IsSeenToBeWrongWhereItsCopyDoesNotFollowTheTick) {
+TEST_P(FaultyCudaSnapshot, IsSeenToBeWrongWhereItsCopyDoesNotFollowTheTick) {
   static const cuda::PluginApi broken = [] {
     cuda::PluginApi api = cuda::host::api();
     api.follow = [](cuda::Queue*, cuda::Event*) { return 0; };
@@ -119,7 +129,7 @@ TEST_F(CudaSnapshot, IsSeenToBeWrongWhereItsCopyDoesNotFollowTheTick) {
   EXPECT_GT(differing(begun_snapshots(*unordered, 2, 8), whole_snapshots(2)), 0);
 }
 
-TEST_F(CudaSnapshot, CostsATickNeitherAWaitNorAnAllocation) {
+TEST_P(CudaSnapshot, CostsATickNeitherAWaitNorAnAllocation) {
   const auto counted = engine();
   const StreamKey key = counted->admit({}).value();
   const DeviceUse before = counted->stats().device;
@@ -138,7 +148,7 @@ TEST_F(CudaSnapshot, CostsATickNeitherAWaitNorAnAllocation) {
   EXPECT_EQ(counted->stats().device.allocations, before.allocations);
 }
 
-TEST_F(CudaSnapshot, LetsAnotherGpuGoOnWithTheStreamToTheBit) {
+TEST_P(CudaSnapshot, LetsAnotherGpuGoOnWithTheStreamToTheBit) {
   constexpr size_t chunks = 4;
   const auto first = engine();
   const StreamKey key = first->admit({}).value();
@@ -176,7 +186,7 @@ TEST_F(CudaSnapshot, LetsAnotherGpuGoOnWithTheStreamToTheBit) {
   }
 }
 
-TEST_F(CudaSnapshot, IsPostponedWhileAsManyAsMayBeAreUnderWay) {
+TEST_P(CudaSnapshot, IsPostponedWhileAsManyAsMayBeAreUnderWay) {
   const auto full = engine();
   const StreamKey key = full->admit({}).value();
   must(full->feed(key, chunk(0)));
@@ -196,7 +206,7 @@ TEST_F(CudaSnapshot, IsPostponedWhileAsManyAsMayBeAreUnderWay) {
   for (const StreamSnapshot& snapshot : all) EXPECT_TRUE(is_same(snapshot, all[0]));
 }
 
-TEST_F(CudaSnapshot, ComesThoughItsStreamHasEndedAndAnotherHasItsSlot) {
+TEST_P(CudaSnapshot, ComesThoughItsStreamHasEndedAndAnotherHasItsSlot) {
   const Snapshots expected = whole_snapshots(1);
   const auto reused = engine();
   const StreamKey old = reused->admit({}).value();
@@ -215,7 +225,7 @@ TEST_F(CudaSnapshot, ComesThoughItsStreamHasEndedAndAnotherHasItsSlot) {
   EXPECT_TRUE(is_same(taken->snapshot, expected[0]));
 }
 
-TEST_F(CudaSnapshot, MayBeUnderWayWhenItsEngineEnds) {
+TEST_P(CudaSnapshot, MayBeUnderWayWhenItsEngineEnds) {
   const auto ended = engine();
   const StreamKey key = ended->admit({}).value();
   must(ended->feed(key, chunk(0)));
@@ -223,7 +233,7 @@ TEST_F(CudaSnapshot, MayBeUnderWayWhenItsEngineEnds) {
   EXPECT_TRUE(ended->begin_snapshot(key));
 }
 
-TEST_F(CudaSnapshot, IsNotComingAnyMoreWhenItsGpuIsLost) {
+TEST_P(FaultyCudaSnapshot, IsNotComingAnyMoreWhenItsGpuIsLost) {
   auto lost = engine();
   const StreamKey key = lost->admit({}).value();
   must(lost->feed(key, chunk(0)));

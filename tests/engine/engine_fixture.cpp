@@ -1,6 +1,7 @@
 #include "engine_fixture.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <stdexcept>
@@ -51,11 +52,15 @@ std::vector<std::string> Said::final_texts() const {
   return texts;
 }
 
+std::filesystem::path test_data() {
+  const char* const elsewhere = std::getenv("TUTTI_TEST_DATA");
+  return elsewhere != nullptr ? elsewhere : TUTTI_TEST_DATA;
+}
+
 std::shared_ptr<const ConformerCtc> load_bundled_model(const std::string& identity) {
   const auto ops = make_cpu_ops();
-  return std::make_shared<const ConformerCtc>(
-      load_wenet_checkpoint(std::filesystem::path(TUTTI_TEST_DATA) / "tutti-en-mini"), *ops,
-      required_positions(EngineConfig{}), 0, identity);
+  return std::make_shared<const ConformerCtc>(load_wenet_checkpoint(test_data() / "tutti-en-mini"), *ops,
+                                              required_positions(EngineConfig{}), 0, identity);
 }
 
 std::shared_ptr<const ConformerCtc> bundled_model() {
@@ -68,9 +73,9 @@ std::shared_ptr<const ConformerCtc> decoder_model() {
     EngineConfig config;
     config.decoder = "rescore";
     const auto ops = make_cpu_ops();
-    return std::make_shared<const ConformerCtc>(
-        load_wenet_checkpoint(std::filesystem::path(TUTTI_TEST_DATA) / "conformer-u2pp-tiny"), *ops,
-        required_positions(config), required_hypothesis_tokens(config));
+    return std::make_shared<const ConformerCtc>(load_wenet_checkpoint(test_data() / "conformer-u2pp-tiny"),
+                                                *ops, required_positions(config),
+                                                required_hypothesis_tokens(config));
   }();
   return model;
 }
@@ -87,7 +92,7 @@ std::unique_ptr<Engine> make_engine(const EngineConfig& config) {
 }
 
 std::vector<float> clip(const std::string& name) {
-  auto file = AudioFile::open(std::string(TUTTI_TEST_DATA) + "/speech/" + name);
+  auto file = AudioFile::open((test_data() / "speech" / name).string());
   if (!file) throw std::runtime_error(file.error().message);
   if (file->sample_rate() != 16000) throw std::runtime_error(name + " is not at 16 kHz");
   std::vector<float> samples;
@@ -96,7 +101,7 @@ std::vector<float> clip(const std::string& name) {
 }
 
 std::string expected_text(const std::string& name) {
-  std::ifstream lines(std::string(TUTTI_TEST_DATA) + "/speech/expected-greedy.jsonl");
+  std::ifstream lines(test_data() / "speech/expected-greedy.jsonl");
   const std::string file = R"({"file": ")" + name + R"(", "text": ")";
   for (std::string line; std::getline(lines, line);) {
     if (line.starts_with(file)) return line.substr(file.size(), line.find('"', file.size()) - file.size());

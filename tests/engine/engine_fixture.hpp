@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -32,6 +33,10 @@ struct Said {
   [[nodiscard]] std::vector<std::string> final_texts() const;
   bool operator==(const Said&) const = default;
 };
+
+/// The folder of test data, or, for programs that run elsewhere than where they were built, the one that
+/// TUTTI_TEST_DATA names.
+[[nodiscard]] std::filesystem::path test_data();
 
 /// The bundled model in float32, packed for the instruction set in use.
 [[nodiscard]] std::shared_ptr<const ConformerCtc> load_bundled_model(const std::string& identity = {});

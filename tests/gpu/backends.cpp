@@ -71,7 +71,7 @@ Backend cuda_on_host(cuda::MatrixType type = cuda::MatrixType::f32) {
 
 #ifdef TUTTI_CUDA_PLUGIN
 Backend cuda_on_gpu(cuda::MatrixType type = cuda::MatrixType::f32) {
-  const Result<CudaPlugin> plugin = CudaPlugin::load(TUTTI_CUDA_PLUGIN);
+  const Result<CudaPlugin> plugin = CudaPlugin::load();
   Backend backend{.name = "Cuda", .make = {}, .operations = cuda::operations};
   if (!plugin) {
     backend.absent = plugin.error().message;
