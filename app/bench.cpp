@@ -17,8 +17,12 @@ void add_bench(CLI::App& app, int& exit_code) {
   add_bench_load(*command, exit_code);
 }
 
-void print_figures(std::span<const std::pair<std::string_view, std::string_view>> labels,
-                   std::span<const std::pair<std::string_view, double>> figures, bool as_json) {
+void write_figures(JsonWriter& json, Labels labels, Figures figures) {
+  for (const auto& [name, value] : labels) json.key(name).string(value);
+  for (const auto& [name, value] : figures) json.key(name).number(static_cast<float>(value));
+}
+
+void print_figures(Labels labels, Figures figures, bool as_json) {
   if (!as_json) {
     for (const auto& [name, value] : labels) fmt::print("{:<20} {}\n", name, value);
     for (const auto& [name, value] : figures) fmt::print("{:<20} {:.4g}\n", name, value);
@@ -26,8 +30,7 @@ void print_figures(std::span<const std::pair<std::string_view, std::string_view>
   }
   JsonWriter json;
   json.begin_object();
-  for (const auto& [name, value] : labels) json.key(name).string(value);
-  for (const auto& [name, value] : figures) json.key(name).number(static_cast<float>(value));
+  write_figures(json, labels, figures);
   fmt::print("{}\n", std::move(json.end_object()).take());
 }
 

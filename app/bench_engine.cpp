@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstdio>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -19,6 +20,8 @@
 #include "app/percentiles.hpp"
 #include "app/synthetic_model.hpp"
 #include "app/timed_ops.hpp"
+#include "app/treadmill.hpp"
+#include "config/json_writer.hpp"
 #include "config/result.hpp"
 #include "engine/engine.hpp"
 #include "gpu/cpu/level.hpp"
@@ -36,8 +39,9 @@ struct Options {
   std::string decoder = "greedy";
   std::string device = "cpu";
   std::string cpu_level = EngineConfig{}.cpu_level;
-  int batch = 8;
+  std::vector<int> batch{8};
   int seconds = 10;
+  int ticks = 1;
   int snapshot_chunks = 0;
   bool json = false;
   bool breakdown = false;
@@ -51,7 +55,9 @@ struct Samples {
   std::vector<double> gemm;
 };
 
+/// Of one width.
 struct Report {
+  double ticks = 0;
   double tick_ms_p50 = 0;
   double tick_ms_p99 = 0;
   double streams_per_core = 0;
@@ -88,102 +94,12 @@ Checkpoint load(const Options& options) {
   return synthetic_checkpoint(spec);
 }
 
-/// Of snapshots.
-struct Snapshots {
-  int64_t taken = 0;
-  int64_t bytes = 0;
-  int64_t postponed = 0;
-};
-
-/// An engine with a full batch of streams that always have the next chunk ready, and whose state is copied
-/// after every so many chunks; 0 is never.
-class Treadmill {
- public:
-  Treadmill(Engine& engine, int streams, int snapshot_chunks)
-      : engine_(engine), rate_(engine.sample_rate()), snapshot_chunks_(snapshot_chunks) {
-    constexpr int loop_seconds = 20;
-    // Without an end there would be nothing to rescore.
-    const int segment_ms = engine.config().decoder == "rescore" ? 10000 : 0;
-    for (int i = 0; i < streams; ++i) {
-      const auto key = engine.admit({.endpoint = {0, 0, segment_ms}});
-      if (!key) throw SetupError(key.error().message);
-      streams_.push_back(
-          {*key, pseudo_speech(rate_, int64_t{loop_seconds} * rate_, static_cast<uint32_t>(i)), 0, i});
-    }
-    // A window needs more than its stride; from here on a chunk of audio completes one.
-    feed(rate_ / 20);
-  }
-
-  /// One chunk of every stream; returns the tick's milliseconds.
-  double tick() {
-    feed(int64_t{engine_.chunk_ms()} * rate_ / 1000);
-    const auto start = Clock::now();
-    const int64_t lanes = engine_.stats().lanes;
-    (void)engine_.tick();
-    if (snapshot_chunks_ > 0) take_snapshots();
-    const double ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-    if (engine_.stats().lanes - lanes != static_cast<int64_t>(streams_.size())) {
-      throw std::logic_error("a tick did not run every stream");
-    }
-    if (engine_.stats().failed_streams > 0) throw std::logic_error("a stream ended by an error");
-    return ms;
-  }
-
-  [[nodiscard]] const Snapshots& snapshots() const { return snapshots_; }
-
- private:
-  struct Fed {
-    StreamKey key;
-    std::vector<float> audio;
-    size_t position;
-    int chunks;  // since its last snapshot
-  };
-
-  /// As an owner does it. Streams begin their turns at different times.
-  void take_snapshots() {
-    for (Fed& stream : streams_) {
-      if (++stream.chunks < snapshot_chunks_) continue;
-      if (engine_.begin_snapshot(stream.key)) {
-        stream.chunks = 0;
-      } else {
-        ++snapshots_.postponed;
-      }
-    }
-    while (const auto taken = engine_.next_snapshot()) {
-      const StreamSnapshot::Past& past = *taken->snapshot.past;
-      ++snapshots_.taken;
-      for (const auto* part :
-           {&past.keys_values, &past.convolution, &past.features, &past.rescorable_frames}) {
-        snapshots_.bytes += static_cast<int64_t>(part->size() * sizeof(float));
-      }
-    }
-  }
-
-  void feed(int64_t samples) {
-    for (Fed& stream : streams_) {
-      for (auto left = static_cast<size_t>(samples); left > 0;) {
-        const size_t count = std::min(left, stream.audio.size() - stream.position);
-        const auto fed = engine_.feed(stream.key, std::span(stream.audio).subspan(stream.position, count));
-        if (!fed) throw std::logic_error(fed.error().message);
-        stream.position = (stream.position + count) % stream.audio.size();
-        left -= count;
-      }
-    }
-  }
-
-  Engine& engine_;
-  int rate_;
-  int snapshot_chunks_;
-  std::vector<Fed> streams_;
-  Snapshots snapshots_;
-};
-
-/// Ticks and their bare matrix products in turn, so that whatever else the machine does meets both.
-/// A GPU's products are not compared with the CPU's.
-Samples measure(Engine& engine, Treadmill& treadmill, GemmBaseline* gemms, int seconds) {
+/// For so many seconds and ticks, ticks and their bare matrix products in turn, so that whatever else the
+/// machine does meets both. A GPU's products are not compared with the CPU's.
+Samples measure(Engine& engine, Treadmill& treadmill, GemmBaseline* gemms, const Options& options) {
   Samples samples;
-  const auto end = Clock::now() + std::chrono::seconds(seconds);
-  while (Clock::now() < end || samples.tick.empty()) {
+  const auto end = Clock::now() + std::chrono::seconds(options.seconds);
+  while (Clock::now() < end || samples.tick.size() < static_cast<size_t>(options.ticks)) {
     const EngineStats before = engine.stats();
     samples.tick.push_back(treadmill.tick());
     samples.features.push_back(1000 * (engine.stats().feature_seconds - before.feature_seconds));
@@ -193,32 +109,37 @@ Samples measure(Engine& engine, Treadmill& treadmill, GemmBaseline* gemms, int s
   return samples;
 }
 
-Report summarize(const Samples& samples, const GemmBaseline& gemms, int chunk_ms, int batch) {
+Report summarize(const Samples& samples, double gemm_flops, int chunk_ms, int batch) {
   const double tick = percentile(samples.tick, 50);
   const double gemm = percentile(samples.gemm, 50);
   Report report;
+  report.ticks = static_cast<double>(samples.tick.size());
   report.tick_ms_p50 = tick;
   report.tick_ms_p99 = percentile(samples.tick, 99);
   report.ms_per_stream_chunk = tick / batch;
   report.streams_per_core = chunk_ms / report.ms_per_stream_chunk;
   report.gemm_ratio = tick / gemm;
-  report.gemm_gflops = gemms.flops() / (gemm * 1e6);
+  report.gemm_gflops = gemm_flops / (gemm * 1e6);
   report.features_ms = percentile(samples.features, 50) / batch;
   report.decode_ms = percentile(samples.decode, 50) / batch;
   return report;
 }
 
-std::vector<std::pair<std::string_view, double>> entries(const Report& r) {
-  std::vector<std::pair<std::string_view, double>> entries{{"streams_per_core", r.streams_per_core},
-                                                           {"ms_per_stream_chunk", r.ms_per_stream_chunk},
-                                                           {"gemm_ratio", r.gemm_ratio},
-                                                           {"gemm_gflops", r.gemm_gflops},
-                                                           {"features_ms", r.features_ms},
-                                                           {"decode_ms", r.decode_ms},
-                                                           {"max_logprob_diff", r.max_logprob_diff},
-                                                           {"rss_mb", r.rss_mb},
-                                                           {"tick_ms_p50", r.tick_ms_p50},
-                                                           {"tick_ms_p99", r.tick_ms_p99}};
+using Entries = std::vector<std::pair<std::string_view, double>>;
+
+Entries entries(const Report& r, int batch) {
+  Entries entries{{"streams_per_core", r.streams_per_core},
+                  {"ms_per_stream_chunk", r.ms_per_stream_chunk},
+                  {"gemm_ratio", r.gemm_ratio},
+                  {"gemm_gflops", r.gemm_gflops},
+                  {"features_ms", r.features_ms},
+                  {"decode_ms", r.decode_ms},
+                  {"max_logprob_diff", r.max_logprob_diff},
+                  {"rss_mb", r.rss_mb},
+                  {"tick_ms_p50", r.tick_ms_p50},
+                  {"tick_ms_p99", r.tick_ms_p99},
+                  {"ticks", r.ticks},
+                  {"batch", batch}};
   if (r.rescore_ms) entries.emplace_back("rescore_ms", *r.rescore_ms);
   if (r.waits_per_tick) {
     entries.emplace_back("waits_per_tick", *r.waits_per_tick);
@@ -233,83 +154,179 @@ std::vector<std::pair<std::string_view, double>> entries(const Report& r) {
   return entries;
 }
 
-void print_breakdown(const TimedOps::Seconds& seconds, const Samples& samples, int batch) {
-  double tick = 0;
-  double decode = 0;
-  for (const double ms : samples.tick) tick += ms;
-  for (const double ms : samples.decode) decode += ms;
-  const auto chunks = static_cast<double>(samples.tick.size()) * batch;
-  const auto row = [&](std::string_view name, double ms) {
-    fmt::print("{:<20} {:7.3f} ms per stream-chunk {:5.1f} %\n", name, ms / chunks, 100 * ms / tick);
-  };
-  double rest = tick - decode;
-  for (size_t kind = 0; kind < seconds.size(); ++kind) {
-    row(TimedOps::names[kind], 1000 * seconds[kind]);
-    rest -= 1000 * seconds[kind];
+/// Where the time of ticks goes.
+struct Breakdown {
+  std::vector<TimedOps::Times> operations;
+  double ticks = 0;         ///< that were timed
+  double operation_ms = 0;  ///< from a tick's first operation to the end of its last, in all
+  double tick_ms = 0;       ///< in all; of a GPU, which is given other work first, operation_ms
+  double decode_ms = 0;     ///< on the host
+};
+
+void print_breakdown(const Breakdown& b, int batch) {
+  if (b.ticks == 0) {
+    fmt::print("operations were not timed: the device was always done before it was asked for the next\n");
+    return;
   }
-  row("decode", decode);
+  const double chunks = b.ticks * batch;
+  const auto row = [&](std::string_view name, double ms) {
+    fmt::print("{:<20} {:7.3f} ms per stream-chunk {:5.1f} %\n", name, ms / chunks, 100 * ms / b.tick_ms);
+  };
+  double rest = b.tick_ms - b.decode_ms;
+  for (const TimedOps::Times& times : b.operations) {
+    row(times.name, 1000 * times.seconds);
+    rest -= 1000 * times.seconds;
+  }
+  if (b.decode_ms > 0) row("decode", b.decode_ms);
   row("everything else", rest);
 }
 
+void write_breakdown(JsonWriter& json, const Breakdown& b) {
+  const auto per_tick = [&](double sum) { return static_cast<float>(sum / std::max(b.ticks, 1.0)); };
+  json.key("timed_ticks").number(static_cast<float>(b.ticks));
+  json.key("operations_ms").number(per_tick(b.operation_ms));
+  json.key("operations").begin_array();
+  for (const TimedOps::Times& times : b.operations) {
+    json.begin_object().key("name").string(times.name);
+    json.key("calls").number(per_tick(static_cast<double>(times.calls)));
+    json.key("ms").number(per_tick(1000 * times.seconds));
+    json.key("gflop").number(per_tick(times.work.flops / 1e9));
+    json.key("mb").number(per_tick(times.work.bytes / 1e6)).end_object();
+  }
+  json.end_array();
+}
+
+/// A model, and engines of several widths with it.
+class EngineBench {
+ public:
+  explicit EngineBench(const Options& options)
+      : options_(options),
+        widest_(std::ranges::max(options.batch)),
+        device_(select_devices(options.device, 1, note_).front()),
+        weights_(parse_weight_type(options.weights)) {
+    const std::unique_ptr<Ops> ops = open_device(device_, weights_);
+    const LogprobCheck check(load(options), on_cpu() ? widest_ : std::min(widest_, most_checked));
+    const EngineConfig config = config_of(widest_);
+    model_ = std::make_shared<const ConformerCtc>(load(options), *ops, required_positions(config),
+                                                  required_hypothesis_tokens(config));
+    difference_ = check.max_difference(model_, open_device(device_));
+    if (!std::isfinite(difference_)) throw std::logic_error("a log-probability is not a number");
+    waveforms_ = make_waveforms(model_->spec().fbank.sample_rate, std::min(widest_, most_speakers));
+  }
+
+  Report measure_width(int batch) const {
+    std::unique_ptr<Ops> ops = open_device(device_, weights_);
+    std::cerr << fmt::format("tutti: {}, batch {}\n", ops->description(), batch);
+    Engine engine(model_, std::move(ops), config_of(batch));
+    Treadmill treadmill(engine, batch, options_.snapshot_chunks, waveforms_);
+    treadmill.warm_up();
+    const double rss = static_cast<double>(resident_memory()) / (1 << 20);
+
+    const int chunk_size = engine.config().chunk_size;
+    std::optional<GemmBaseline> gemms;
+    if (on_cpu()) gemms.emplace(model_->spec(), chunk_size, batch, weights_).choose_kernels(5);
+    const EngineStats before = engine.stats();
+    const Treadmill::Snapshots before_snapshots = treadmill.snapshots();
+    const auto begin = Clock::now();
+    const Samples samples = measure(engine, treadmill, gemms ? &*gemms : nullptr, options_);
+    const double lasted = std::chrono::duration<double>(Clock::now() - begin).count();
+    Report report =
+        summarize(samples, flops(tick_products(model_->spec(), chunk_size, batch)), engine.chunk_ms(), batch);
+    report.max_logprob_diff = difference_;
+    report.rss_mb = rss;
+    if (const int64_t segments = engine.stats().rescored_segments; segments > 0) {
+      report.rescore_ms = 1000 * engine.stats().rescore_seconds / static_cast<double>(segments);
+    }
+    if (options_.snapshot_chunks > 0) {
+      const Treadmill::Snapshots& after = treadmill.snapshots();
+      report.snapshots_per_second = static_cast<double>(after.taken - before_snapshots.taken) / lasted;
+      report.snapshot_mb_per_second =
+          static_cast<double>(after.bytes - before_snapshots.bytes) / lasted / 1e6;
+      report.postponed_per_tick =
+          static_cast<double>(after.postponed - before_snapshots.postponed) / report.ticks;
+    }
+    if (!on_cpu()) {
+      const DeviceUse use = engine.stats().device;
+      report.waits_per_tick = static_cast<double>(use.waits - before.device.waits) / report.ticks;
+      report.allocations_per_tick =
+          static_cast<double>(use.allocations - before.device.allocations) / report.ticks;
+      report.device_ms = 1000 * (use.seconds - before.device.seconds) / report.ticks;
+    }
+    return report;
+  }
+
+  /// Of other ticks, each of whose operations is timed.
+  Breakdown break_down(int batch) const {
+    auto timed = std::make_unique<TimedOps>(open_device(device_, weights_), model_->spec().fbank, weights_);
+    TimedOps& times = *timed;
+    Engine engine(model_, std::move(timed), config_of(batch));
+    Treadmill treadmill(engine, batch, options_.snapshot_chunks, waveforms_);
+    treadmill.warm_up();
+    times.clear();
+    Breakdown breakdown;
+    const double decoded = engine.stats().decode_seconds;
+    const auto end = Clock::now() + std::chrono::seconds(options_.seconds);
+    while (Clock::now() < end) {
+      breakdown.tick_ms += treadmill.tick();
+      times.collect();
+    }
+    breakdown.operations = times.times();
+    breakdown.ticks = static_cast<double>(times.collected());
+    breakdown.operation_ms = 1000 * times.seconds();
+    if (on_cpu()) {
+      breakdown.decode_ms = 1000 * (engine.stats().decode_seconds - decoded);
+    } else {
+      breakdown.tick_ms = breakdown.operation_ms;
+    }
+    return breakdown;
+  }
+
+ private:
+  /// Of a GPU's lanes: the reference is computed on one core.
+  static constexpr int most_checked = 4;
+  static constexpr int most_speakers = 16;
+
+  [[nodiscard]] bool on_cpu() const { return device_.kind == Device::Kind::cpu; }
+  [[nodiscard]] EngineConfig config_of(int batch) const {
+    EngineConfig config;
+    config.device = options_.device;
+    config.decoder = options_.decoder;
+    config.max_streams = batch;
+    config.max_batch_size = batch;
+    config.max_tick_ms = 10000;  // the batch is what is asked for, whatever it costs
+    return config;
+  }
+
+  const Options& options_;
+  int widest_;
+  std::string note_;
+  Device device_;
+  WeightType weights_;
+  std::shared_ptr<const ConformerCtc> model_;
+  double difference_ = 0;
+  Waveforms waveforms_;
+};
+
 int bench(const Options& options) {
-  constexpr int most_checked = 8;  // of a GPU's lanes: the reference is computed on one core
   cpu::use_level(options.cpu_level);
-  EngineConfig config;
-  config.device = options.device;
-  std::string note;
-  const Device device = select_devices(options.device, 1, note).front();
-  const bool on_cpu = device.kind == Device::Kind::cpu;
-  const LogprobCheck check(load(options), on_cpu ? options.batch : std::min(options.batch, most_checked));
-  config.decoder = options.decoder;
-  config.max_streams = options.batch;
-  config.max_batch_size = options.batch;
-  config.max_tick_ms = 10000;  // the batch is what is asked for, whatever it costs
-  const WeightType weights = parse_weight_type(options.weights);
-  std::unique_ptr<Ops> ops = open_device(device, weights);
-  const auto model = std::make_shared<const ConformerCtc>(load(options), *ops, required_positions(config),
-                                                          required_hypothesis_tokens(config));
-  std::cerr << fmt::format("tutti: {}, batch {}\n", ops->description(), options.batch);
-  const double difference = check.max_difference(model, open_device(device));
-  if (!std::isfinite(difference)) throw std::logic_error("a log-probability is not a number");
-
-  TimedOps::Seconds seconds{};
-  if (options.breakdown) ops = std::make_unique<TimedOps>(std::move(ops), seconds);
-  Engine engine(model, std::move(ops), config);
-  Treadmill treadmill(engine, options.batch, options.snapshot_chunks);
-  for (int i = 0; i < config.num_left_chunks + 2; ++i) (void)treadmill.tick();
-  // What the references of the check left behind is not the model's.
-  const double rss = static_cast<double>(resident_memory()) / (1 << 20);
-
-  GemmBaseline gemms(model->spec(), config.chunk_size, options.batch, weights);
-  if (on_cpu) gemms.choose_kernels(5);
-  seconds = {};
-  const EngineStats before = engine.stats();
-  const Snapshots before_snapshots = treadmill.snapshots();
-  const auto begin = Clock::now();
-  const Samples samples = measure(engine, treadmill, on_cpu ? &gemms : nullptr, options.seconds);
-  const double lasted = std::chrono::duration<double>(Clock::now() - begin).count();
-  Report report = summarize(samples, gemms, engine.chunk_ms(), options.batch);
-  report.max_logprob_diff = difference;
-  report.rss_mb = rss;
-  if (const int64_t segments = engine.stats().rescored_segments; segments > 0) {
-    report.rescore_ms = 1000 * engine.stats().rescore_seconds / static_cast<double>(segments);
-  }
-  const auto ticks = static_cast<double>(samples.tick.size());
-  if (options.snapshot_chunks > 0) {
-    const Snapshots& after = treadmill.snapshots();
-    report.snapshots_per_second = static_cast<double>(after.taken - before_snapshots.taken) / lasted;
-    report.snapshot_mb_per_second = static_cast<double>(after.bytes - before_snapshots.bytes) / lasted / 1e6;
-    report.postponed_per_tick = static_cast<double>(after.postponed - before_snapshots.postponed) / ticks;
-  }
-  if (!on_cpu) {
-    const DeviceUse use = engine.stats().device;
-    report.waits_per_tick = static_cast<double>(use.waits - before.device.waits) / ticks;
-    report.allocations_per_tick = static_cast<double>(use.allocations - before.device.allocations) / ticks;
-    report.device_ms = 1000 * (use.seconds - before.device.seconds) / ticks;
-  }
+  const EngineBench bench(options);
   const std::pair<std::string_view, std::string_view> label{"cpu_level", cpu::level()};
-  print_figures({&label, 1}, entries(report), options.json);
-  if (options.breakdown) print_breakdown(seconds, samples, options.batch);
+  for (const int batch : options.batch) {
+    const Entries figures = entries(bench.measure_width(batch), batch);
+    std::optional<Breakdown> breakdown;
+    if (options.breakdown) breakdown = bench.break_down(batch);
+    if (!options.json) {
+      print_figures({&label, 1}, figures, false);
+      if (breakdown) print_breakdown(*breakdown, batch);
+      continue;
+    }
+    JsonWriter json;
+    json.begin_object();
+    write_figures(json, {&label, 1}, figures);
+    if (breakdown) write_breakdown(json, *breakdown);
+    fmt::print("{}\n", std::move(json.end_object()).take());
+    std::fflush(stdout);
+  }
   return 0;
 }
 
@@ -331,7 +348,7 @@ void add_bench_engine(CLI::App& app, int& exit_code) {
       "  features_ms          of ms_per_stream_chunk; decode_ms likewise\n"
       "  max_logprob_diff     from fp32 results of each stream alone, and from a double-precision CTC layer\n"
       "  rss_mb               of a process with this model, before the comparison's own memory\n"
-      "  tick_ms_p50          of whole ticks; tick_ms_p99 likewise\n"
+      "  tick_ms_p50          of whole ticks; tick_ms_p99 likewise; ticks: of how many\n"
       "  waits_per_tick       on a GPU: times that the host waited for it; allocations_per_tick likewise. "
       "There\n"
       "                       gemm_gflops are the products' over the whole tick, and device_ms is a tick "
@@ -351,11 +368,15 @@ void add_bench_engine(CLI::App& app, int& exit_code) {
       ->check(CLI::IsMember({"greedy", "prefix", "rescore"}))
       ->capture_default_str();
   command->add_option("--device", options->device, "What computes: cpu or cuda:N")->capture_default_str();
-  command->add_option("--batch", options->batch, "Streams in a tick")
+  command->add_option("--batch", options->batch, "Streams in a tick; 1,8,64 measures one after another")
       ->check(CLI::Range(1, 512))
+      ->delimiter(',')
       ->capture_default_str();
   command->add_option("--seconds", options->seconds, "How long to measure")
       ->check(CLI::Range(1, 3600))
+      ->capture_default_str();
+  command->add_option("--ticks", options->ticks, "And at least so many ticks")
+      ->check(CLI::Range(1, 100000))
       ->capture_default_str();
   command
       ->add_option("--snapshots", options->snapshot_chunks,
@@ -363,8 +384,9 @@ void add_bench_engine(CLI::App& app, int& exit_code) {
       ->check(CLI::Range(0, 10000))
       ->capture_default_str();
   add_cpu_level(*command, options->cpu_level);
-  auto* const json = command->add_flag("--json", options->json, "One JSON object");
-  command->add_flag("--breakdown", options->breakdown, "Also where the time of a tick goes")->excludes(json);
+  command->add_flag("--json", options->json, "A JSON object for each batch");
+  command->add_flag("--breakdown", options->breakdown,
+                    "Also where the time of ticks goes, of others than those that are measured");
   command->callback([options, &exit_code] { exit_code = bench(*options); });
 }
 

@@ -68,46 +68,73 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
+/// Bins that are left by each of the subsampling's convolutions.
+struct ConvolvedBins {
+  explicit ConvolvedBins(const ConformerSpec& spec)
+      : first((spec.fbank.num_mel_bins - 1) / 2), second((first - 1) / 2) {}
+  int first, second;
+};
+
 }  // namespace
 
-/// One weight matrix under both kernels. It runs `repeats` times a tick: the second convolution goes lane by
-/// lane, over activations that its lane's first convolution has just written.
+std::vector<TickProduct> tick_products(const ConformerSpec& spec, int chunk_size, int lanes) {
+  const int d = spec.output_size;
+  const int rows = lanes * chunk_size;
+  const int bins = ConvolvedBins(spec).second;
+  std::vector<TickProduct> products;
+  // The second convolution goes lane by lane.
+  products.push_back(
+      {.rows = chunk_size * bins, .in = 9 * d, .out = d, .repeats = lanes, .is_convolution = true});
+  products.push_back({rows, bins * d, d});
+  for (int i = 0; i < spec.num_blocks; ++i) {
+    products.push_back({rows, d, spec.linear_units});
+    products.push_back({rows, spec.linear_units, d});
+    products.push_back({rows, d, 3 * d});
+    products.push_back({rows, d, d});
+    products.push_back({rows + lanes * (spec.cnn_module_kernel - 1), d, 2 * d});
+    products.push_back({rows, d, d});
+    products.push_back({rows, d, spec.linear_units});
+    products.push_back({rows, spec.linear_units, d});
+  }
+  products.push_back({rows, d, spec.vocab_size});
+  return products;
+}
+
+double flops(const std::vector<TickProduct>& products) {
+  double sum = 0;
+  for (const TickProduct& p : products) sum += 2.0 * p.repeats * p.rows * p.in * p.out;
+  return sum;
+}
+
+/// One weight matrix under both kernels. Each time it runs over activations that its lane's first convolution
+/// has just written, where it is the second convolution.
 class GemmBaseline::Product {
  public:
   using Shape = std::tuple<int, int, int>;
 
-  Product(WeightType type, int rows, int in, int out, int repeats, const float* weight,
-          const cpu::GemmInput* convolution)
-      : rows_(rows),
-        in_(in),
-        out_(out),
-        repeats_(repeats),
-        convolution_(convolution == nullptr ? cpu::GemmInput{} : *convolution),
-        panel_(cpu::GemmPacker(cpu::GemmChoice::panel, type).pack({weight, nullptr, in, out})),
-        onednn_(type == WeightType::int8 ? integers : floats, weight, rows, in, out) {}
+  Product(WeightType type, const TickProduct& p, const float* weight, const cpu::GemmInput& convolution)
+      : p_(p),
+        convolution_(p.is_convolution ? convolution : cpu::GemmInput{}),
+        panel_(cpu::GemmPacker(cpu::GemmChoice::panel, type).pack({weight, nullptr, p.in, p.out})),
+        onednn_(type == WeightType::int8 ? integers : floats, weight, p.rows, p.in, p.out) {}
 
-  [[nodiscard]] Shape shape() const { return {rows_, in_, out_}; }
-  [[nodiscard]] double flops() const { return 2.0 * repeats_ * rows_ * in_ * out_; }
+  [[nodiscard]] Shape shape() const { return {p_.rows, p_.in, p_.out}; }
   void use_onednn(bool onednn) { use_onednn_ = onednn; }
 
   void run(const float* x, float* y, cpu::GemmScratch& scratch) {
-    const bool is_convolution = convolution_.run_length != 0;
-    cpu::GemmInput input = is_convolution ? convolution_ : cpu::GemmInput::matrix(x, in_);
+    cpu::GemmInput input = p_.is_convolution ? convolution_ : cpu::GemmInput::matrix(x, p_.in);
     input.base = x;
-    for (int i = 0; i < repeats_; ++i) {
+    for (int i = 0; i < p_.repeats; ++i) {
       if (use_onednn_) {
         onednn_.run(x, y);
       } else {
-        panel_->run(input, rows_, {.y = y}, scratch);
+        panel_->run(input, p_.rows, {.y = y}, scratch);
       }
     }
   }
 
  private:
-  int rows_;
-  int in_;
-  int out_;
-  int repeats_;
+  TickProduct p_;
   cpu::GemmInput convolution_;
   std::unique_ptr<const cpu::PackedGemm> panel_;
   OnednnProduct onednn_;
@@ -117,43 +144,25 @@ class GemmBaseline::Product {
 GemmBaseline::GemmBaseline(const ConformerSpec& spec, int chunk_size, int lanes, WeightType type) {
   const cpu::SingleThreaded scope;
   const int d = spec.output_size;
-  const int rows = lanes * chunk_size;
-  const int bins1 = (spec.fbank.num_mel_bins - 1) / 2;
-  const int bins2 = (bins1 - 1) / 2;
-  const int conv_rows = chunk_size * bins2;
+  const ConvolvedBins bins(spec);
   // Every weight matrix has D rows or D columns.
   const auto widest =
-      static_cast<size_t>(std::max({spec.linear_units, 3 * d, bins2 * d, 9 * d, spec.vocab_size}));
+      static_cast<size_t>(std::max({spec.linear_units, 3 * d, bins.second * d, 9 * d, spec.vocab_size}));
   const std::vector<float> weight = cpu::arbitrary_values(widest * static_cast<size_t>(d));
-
-  const auto add = [&](int m, int in, int out, int repeats = 1, const cpu::GemmInput* convolution = nullptr) {
-    products_.push_back(std::make_unique<Product>(type, m, in, out, repeats, weight.data(), convolution));
-  };
   // As in the subsampling: 3 runs of 3 D values of a channels-last activation.
   const cpu::GemmInput convolution{.base = nullptr,
                                    .row_stride = 2 * d,
-                                   .group_rows = bins2,
-                                   .group_stride = int64_t{2} * bins1 * d,
+                                   .group_rows = bins.second,
+                                   .group_stride = int64_t{2} * bins.first * d,
                                    .run_length = 3 * d,
-                                   .run_stride = int64_t{bins1} * d};
-  add(conv_rows, 9 * d, d, lanes, &convolution);
-  add(rows, bins2 * d, d);
-  for (int i = 0; i < spec.num_blocks; ++i) {
-    add(rows, d, spec.linear_units);
-    add(rows, spec.linear_units, d);
-    add(rows, d, 3 * d);
-    add(rows, d, d);
-    add(rows + lanes * (spec.cnn_module_kernel - 1), d, 2 * d);
-    add(rows, d, d);
-    add(rows, d, spec.linear_units);
-    add(rows, spec.linear_units, d);
+                                   .run_stride = int64_t{bins.first} * d};
+  for (const TickProduct& product : tick_products(spec, chunk_size, lanes)) {
+    products_.push_back(std::make_unique<Product>(type, product, weight.data(), convolution));
   }
-  add(rows, d, spec.vocab_size);
-
-  const size_t extended = static_cast<size_t>(rows + lanes * (spec.cnn_module_kernel - 1));
-  const size_t convolved = static_cast<size_t>(conv_rows) * static_cast<size_t>(9 * d);
-  input_ = cpu::arbitrary_values(std::max(extended * widest, convolved));
-  output_.resize(std::max(extended * widest, static_cast<size_t>(conv_rows) * static_cast<size_t>(d)));
+  const size_t extended = static_cast<size_t>(lanes * (chunk_size + spec.cnn_module_kernel - 1));
+  const auto convolved = static_cast<size_t>(chunk_size * bins.second);
+  input_ = cpu::arbitrary_values(std::max(extended * widest, convolved * static_cast<size_t>(9 * d)));
+  output_.resize(std::max(extended * widest, convolved * static_cast<size_t>(d)));
 }
 
 GemmBaseline::~GemmBaseline() = default;
@@ -190,12 +199,6 @@ double GemmBaseline::run() {
   const auto start = Clock::now();
   for (const auto& product : products_) product->run(input_.data(), output_.data(), scratch_);
   return seconds_since(start);
-}
-
-double GemmBaseline::flops() const {
-  double sum = 0;
-  for (const auto& product : products_) sum += product->flops();
-  return sum;
 }
 
 }  // namespace tutti

@@ -9,6 +9,16 @@
 
 namespace tutti {
 
+/// A matrix product of a tick: (rows, in) by (in, out), so many times.
+struct TickProduct {
+  int rows, in, out;
+  int repeats = 1;
+  bool is_convolution = false;
+};
+/// Those of `lanes` full chunks, in the model's order.
+[[nodiscard]] std::vector<TickProduct> tick_products(const ConformerSpec& spec, int chunk_size, int lanes);
+[[nodiscard]] double flops(const std::vector<TickProduct>& products);
+
 /// The matrix products of one tick and nothing else: as many weight matrices as the model has, each of its
 /// own shape, stored as the model's are, in the model's order, over the rows of `lanes` full chunks; without
 /// biases, activations or residuals. For each shape the faster of a oneDNN primitive made for exactly these
@@ -24,7 +34,6 @@ class GemmBaseline {
   void choose_kernels(int rounds);
   /// Runs the sequence once; returns its seconds.
   double run();
-  [[nodiscard]] double flops() const;
 
  private:
   class Product;

@@ -1,116 +1,105 @@
 #pragma once
 
-#include <array>
-#include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <string_view>
-#include <utility>
+#include <vector>
 
+#include "app/least_work.hpp"
 #include "gpu/forwarding_ops.hpp"
 
 namespace tutti {
 
-/// The operations of another Ops, and how long each kind has taken. Each is waited for, where the device goes
-/// on by itself: they no longer overlap with the host.
+/// The operations of another Ops, and how long each kind takes where it is computed, by the Ops' stopwatch;
+/// matrix products by their shape. What is to be repeated as a whole is done piece by piece.
 class TimedOps final : public ForwardingOps {
  public:
-  enum Kind : uint8_t {
-    fbank_kind,
-    cmvn_kind,
-    subsample_kind,
-    embedding_kind,
-    linear_kind,
-    layer_norm_kind,
-    attention_kind,
-    context_kind,
-    conv_module_kind,
-    log_softmax_kind,
-    decoder_attention_kind,
-    kinds,
+  /// Operations of one kind.
+  struct Times {
+    std::string name;
+    int64_t calls = 0;
+    double seconds = 0;
+    LeastWork work;
   };
-  static constexpr std::array<std::string_view, kinds> names{
-      "fbank",     "cmvn",         "subsample",   "embedding",   "linear",           "layer norm",
-      "attention", "conv context", "conv module", "log-softmax", "decoder attention"};
-  using Seconds = std::array<double, kinds>;
 
-  /// Adds to `seconds`, which outlives this.
-  TimedOps(std::unique_ptr<Ops> inner, Seconds& seconds)
+  TimedOps(std::unique_ptr<Ops> inner, const FbankOptions& fbank, WeightType weights)
       : ForwardingOps(std::move(inner)),
-        seconds_(seconds),
-        awaited_(ForwardingOps::allocate(DType::f32, {1})) {}
+        fbank_(fbank),
+        weights_(weights),
+        stopwatch_(ForwardingOps::make_stopwatch()) {}
 
-  void fbank(const PackedFbank& tables, std::span<const FbankJob> jobs) override {
-    timed(fbank_kind, [&] { ForwardingOps::fbank(tables, jobs); });
-  }
-  // Work that is only recorded cannot be waited for.
+  /// Takes down the operations since the last time, which somebody has waited for. Those that could not be
+  /// timed (Stopwatch::marks) are forgotten.
+  void collect();
+  /// Forgets all that was taken down.
+  void clear();
+
+  /// In the order in which they first came.
+  [[nodiscard]] const std::vector<Times>& times() const { return times_; }
+  /// Times that there was something to take down.
+  [[nodiscard]] int64_t collected() const { return collected_; }
+  /// From the first operation's beginning to the last one's end, each time.
+  [[nodiscard]] double seconds() const { return seconds_; }
+
+  // Work that is recorded has no time.
   void repeat(int /*kind*/, const std::function<void()>& operations) override { operations(); }
+
+  std::unique_ptr<CtcSearch> make_ctc_search(const CtcSearchSpec& spec, int states) override;
+  void fbank(const PackedFbank& tables, std::span<const FbankJob> jobs) override;
   void cmvn(const BatchLayout& layout, std::span<const float* const> features, const TensorView& mean,
-            const TensorView& istd, const TensorView& out) override {
-    timed(cmvn_kind, [&] { ForwardingOps::cmvn(layout, features, mean, istd, out); });
-  }
+            const TensorView& istd, const TensorView& out) override;
   void subsample(const PackedSubsampling& weights, const BatchLayout& feature_layout,
                  const TensorView& features, const BatchLayout& layout, float scale,
-                 const TensorView& out) override {
-    timed(subsample_kind,
-          [&] { ForwardingOps::subsample(weights, feature_layout, features, layout, scale, out); });
-  }
+                 const TensorView& out) override;
   void embed_tokens(const TensorView& table, std::span<const int32_t> ids, const TensorView& positions,
-                    std::span<const int32_t> at, const TensorView& out) override {
-    timed(embedding_kind, [&] { ForwardingOps::embed_tokens(table, ids, positions, at, out); });
-  }
+                    std::span<const int32_t> at, const TensorView& out) override;
   void linear(const PackedLinear& weights, const TensorView& x, const Epilogue& epilogue,
-              const TensorView& y) override {
-    timed(linear_kind, [&] { ForwardingOps::linear(weights, x, epilogue, y); });
-  }
+              const TensorView& y) override;
   void layer_norm(const TensorView& x, const TensorView& gamma, const TensorView& beta, float eps,
-                  const TensorView& y) override {
-    timed(layer_norm_kind, [&] { ForwardingOps::layer_norm(x, gamma, beta, eps, y); });
-  }
+                  const TensorView& y) override;
   void paged_attention(const BatchLayout& layout, const PagedKv& kv, const AttentionInputs& in,
-                       const TensorView& out) override {
-    timed(attention_kind, [&] { ForwardingOps::paged_attention(layout, kv, in, out); });
-  }
+                       const TensorView& out) override;
   void extend_with_context(const BatchLayout& layout, const TensorView& x, std::span<const int32_t> slots,
-                           const TensorView& cache, const TensorView& extended) override {
-    timed(context_kind, [&] { ForwardingOps::extend_with_context(layout, x, slots, cache, extended); });
-  }
+                           const TensorView& cache, const TensorView& extended) override;
   void conv_module(const BatchLayout& layout, const TensorView& extended, const ConvModuleWeights& weights,
-                   float eps, const TensorView& out) override {
-    timed(conv_module_kind, [&] { ForwardingOps::conv_module(layout, extended, weights, eps, out); });
-  }
-  void pick(const TensorView& x, std::span<const int32_t> columns, std::span<float> values) override {
-    timed(log_softmax_kind, [&] { ForwardingOps::pick(x, columns, values); });
-  }
+                   float eps, const TensorView& out) override;
   void log_softmax_top_k(const TensorView& logits, int k, const TensorView& ids,
-                         const TensorView& values) override {
-    timed(log_softmax_kind, [&] { ForwardingOps::log_softmax_top_k(logits, k, ids, values); });
-  }
+                         const TensorView& values) override;
   void append_decoder_kv(const BatchLayout& layout, const DecoderKv& kv,
-                         const TensorView& keys_values) override {
-    timed(decoder_attention_kind, [&] { ForwardingOps::append_decoder_kv(layout, kv, keys_values); });
-  }
+                         const TensorView& keys_values) override;
   void decoder_self_attention(const BatchLayout& layout, const DecoderKv& kv, const TensorView& qkv,
-                              const TensorView& out) override {
-    timed(decoder_attention_kind, [&] { ForwardingOps::decoder_self_attention(layout, kv, qkv, out); });
-  }
+                              const TensorView& out) override;
   void decoder_cross_attention(const BatchLayout& layout, const DecoderKv& kv, const TensorView& queries,
-                               const TensorView& out) override {
-    timed(decoder_attention_kind, [&] { ForwardingOps::decoder_cross_attention(layout, kv, queries, out); });
-  }
+                               const TensorView& out) override;
 
  private:
-  template <class Operation>
-  void timed(Kind kind, Operation operation) {
-    const auto start = std::chrono::steady_clock::now();
-    operation();
-    float value = 0;
-    ForwardingOps::download(awaited_, {&value, 1});
-    seconds_[kind] += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  }
+  class Search;
 
-  Seconds& seconds_;
-  Tensor awaited_;
+  template <class Operation>
+  void timed(std::string_view name, const LeastWork& work, Operation operation) {
+    if (pending_.empty()) stopwatch_->start();
+    stopwatch_->mark();
+    operation();
+    stopwatch_->mark();
+    pending_.push_back({index_of(name), work});
+  }
+  [[nodiscard]] size_t index_of(std::string_view name);
+
+  /// An operation between two marks.
+  struct Pending {
+    size_t index;
+    LeastWork work;
+  };
+
+  FbankOptions fbank_;
+  WeightType weights_;
+  std::unique_ptr<Stopwatch> stopwatch_;
+  std::vector<Pending> pending_;
+  std::vector<Times> times_;
+  int64_t collected_ = 0;
+  double seconds_ = 0;
 };
 
 }  // namespace tutti
