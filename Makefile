@@ -13,6 +13,7 @@
 # make cluster-faults  a cluster whose engines are killed, stopped, cut off and frozen: FAULT_SECONDS=180
 # make long-runs  thousands of sessions, thousands of idle streams, hours of one stream, clips joined to one
 # make package  a Debian package of the program and the bundled model: build/release/tutti_*.deb
+# make gpu-bundle  what bench/gpu_check.sh runs, for a machine with a GPU where it cannot be built: build/gpu_bundle.tar.gz
 # make check   formatting, the rules between folders, and the tests that the documentation names
 #
 # CMAKE_ARGS is passed to CMake, for example CMAKE_ARGS=-DTUTTI_CUDA=ON.
@@ -42,7 +43,7 @@ CTEST := ctest --output-on-failure -j$(JOBS)
 export CMAKE_CXX_COMPILER_LAUNCHER := $(shell command -v ccache)
 export CCACHE_SLOPPINESS ?= pch_defines,time_macros
 
-.PHONY: run build test asan fuzz tsan neon avx512 nightly soak cluster-faults long-runs package check configure
+.PHONY: run build test asan fuzz tsan neon avx512 nightly soak cluster-faults long-runs package gpu-bundle check configure
 .PHONY: install install-tests install-fuzz install-neon install-avx512
 .NOTPARALLEL:
 
@@ -105,6 +106,10 @@ long-runs: install-tests build
 
 package: install build
 	cd $(BUILD) && cpack
+
+gpu-bundle: install-tests configure
+	cmake --build $(BUILD) -j$(JOBS) --target tutti gpu_conformance_test cuda_engine_test
+	scripts/gpu-bundle.sh $(BUILD)
 
 check:
 	scripts/check-format.sh
