@@ -6,11 +6,19 @@ namespace {
 struct F8 {
   using Sum = float;
   using Rows = CodeRows;
+  struct Row {
+    float scale;
+  };
+  using Column = Row;
+  static __device__ Row row(const GemmCall& call, int64_t row) { return {call.coded.scales[row].scale}; }
+  static __device__ Column column(const GemmCall& call, int64_t column) {
+    return {call.weight_scales[column]};
+  }
   static __device__ void multiply(Sum (&sums)[4], const uint32_t (&x)[4], const uint32_t (&w)[2]) {
     mma_f8e4m3(sums, x, w);
   }
-  static __device__ float value(const GemmCall& call, int64_t row, int64_t column, Sum sum) {
-    return sum * call.weight_scales[column] * call.coded.scales[row].scale;
+  static __device__ float value(const Row& row, const Column& column, Sum sum) {
+    return sum * column.scale * row.scale;
   }
 };
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "gpu/cuda/kernels.hpp"
+#include "gpu/cuda/vector.hpp"
 
 // What kernels are written in, beside plain CUDA C++. nvcc takes the form below. Tests compile the same
 // kernels for the host and name a header with a form that executes and checks them there: everything here,
@@ -22,8 +23,17 @@ struct SharedArray {
 
 template <class T, int rows, int columns>
 struct SharedMatrix {
-  T values[rows][columns];
+  alignas(16) T values[rows][columns];
   __device__ T& operator()(int row, int column) { return values[row][column]; }
+  /// n neighbours in a row; `column` and `columns` are multiples of n.
+  template <int n>
+  __device__ Vector<T, n> load(int row, int column) const {
+    return *reinterpret_cast<const Vector<T, n>*>(&values[row][column]);
+  }
+  template <int n>
+  __device__ void store(int row, int column, const Vector<T, n>& from) {
+    *reinterpret_cast<Vector<T, n>*>(&values[row][column]) = from;
+  }
 };
 
 /// The block's shared memory; T is made of the two types above. A kernel asks for one T.
@@ -113,6 +123,16 @@ int launch(Queue* queue, void (*kernel)(Parameters...), dim3 grid, dim3 block, A
 namespace tutti::cuda {
 
 inline constexpr int warp_threads = 32;
+
+/// n neighbours at an address that is aligned for all of them.
+template <int n, class T>
+__device__ Vector<T, n> load(const T* from) {
+  return *reinterpret_cast<const Vector<T, n>*>(from);
+}
+template <int n, class T>
+__device__ void store(T* to, const Vector<T, n>& from) {
+  *reinterpret_cast<Vector<T, n>*>(to) = from;
+}
 
 /// Blocks of `size` that hold `count` things.
 inline unsigned blocks_for(int64_t count, int64_t size) {

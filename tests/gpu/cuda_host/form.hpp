@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "gpu/bfloat16.hpp"
+#include "gpu/cuda/vector.hpp"
 #include "gpu/float16.hpp"
 #include "gpu/float8.hpp"
 #include "tests/gpu/cuda_host/block.hpp"
@@ -20,6 +21,7 @@
 
 #define __global__
 #define __device__
+#define __launch_bounds__(...)
 
 inline void __syncthreads(std::source_location where = std::source_location::current()) {
   tutti::cuda::host::Block::current().barrier(where);
@@ -113,6 +115,30 @@ struct SharedMatrix {
     if (row < 0 || row >= rows) static_cast<void>(host::checked(row, rows, where));
     const int at = row * columns + host::checked(column, columns, where);
     return values[static_cast<size_t>(at)];
+  }
+  template <int n>
+  Vector<T, n> load(int row, int column, std::source_location where = std::source_location::current()) {
+    const host::SharedElement<T>* const from = neighbours<n>(row, column, where);
+    Vector<T, n> vector;
+    for (int i = 0; i < n; ++i) vector.values[i] = from[i];
+    return vector;
+  }
+  template <int n>
+  void store(int row, int column, const Vector<T, n>& from,
+             std::source_location where = std::source_location::current()) {
+    host::SharedElement<T>* const to = neighbours<n>(row, column, where);
+    for (int i = 0; i < n; ++i) to[i] = from.values[i];
+  }
+
+ private:
+  template <int n>
+  host::SharedElement<T>* neighbours(int row, int column, const std::source_location& where) {
+    static_assert(columns % n == 0);
+    host::SharedElement<T>* const first = &(*this)(row, column, where);
+    if ((first - values.data()) % n != 0)
+      throw host::KernelFault(std::to_string(n) + " neighbours that are not aligned at " +
+                              host::to_string(where));
+    return first;
   }
 };
 

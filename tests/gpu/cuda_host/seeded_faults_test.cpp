@@ -82,15 +82,19 @@ Outputs prefix_search(Ops& ops) {
   return out;
 }
 
-Outputs gemm(Ops& ops) {
+/// `in` is more than a step of any type.
+Outputs product(Ops& ops, int in) {
   Random random(3);
-  constexpr int in = 70;  // more than a step of any type
   const auto packed = ops.pack_linear(random.tensor({70, in}), random.tensor({70}));
   const Tensor x = ops.upload(random.tensor({66, in}));
   const Tensor y = ops.allocate(DType::f32, {66, 70});
   ops.linear(*packed, x, {}, y);
   return download(ops, y);
 }
+
+Outputs gemm(Ops& ops) { return product(ops, 70); }
+/// Of rows that are loaded four values at a time.
+Outputs gemm_of_quads(Ops& ops) { return product(ops, 72); }
 
 /// The kernel's outputs, or nothing when it was seen to be wrong. A new Ops for each run: a fault leaves the
 /// old one unusable.
@@ -127,9 +131,9 @@ TEST_P(SeededFault, ShowsWhicheverBarrierOrIndexItSpoils) {
 INSTANTIATE_TEST_SUITE_P(Kernels, SeededFault,
                          testing::Values(Kernel{"LogSoftmax", log_softmax}, Kernel{"ConvModule", conv_module},
                                          Kernel{"Fbank", fbank}, Kernel{"PrefixSearch", prefix_search},
-                                         Kernel{"Gemm", gemm},
+                                         Kernel{"Gemm", gemm}, Kernel{"GemmOfQuads", gemm_of_quads},
                                          Kernel{"GemmBf16", gemm, cuda::MatrixType::bf16},
-                                         Kernel{"GemmF16", gemm, cuda::MatrixType::f16},
+                                         Kernel{"GemmF16", gemm_of_quads, cuda::MatrixType::f16},
                                          Kernel{"GemmF8", gemm, cuda::MatrixType::f8e4m3},
                                          Kernel{"GemmInt8", gemm, cuda::MatrixType::int8}),
                          [](const auto& kernel) { return kernel.param.name; });
