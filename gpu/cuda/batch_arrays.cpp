@@ -10,6 +10,7 @@ void BatchArrays::reserve(int lanes, int rows) {
   feature_row.reserve(static_cast<size_t>(lanes + 2 * rows));
   for (std::vector<int32_t>* of_rows : {&frame_begin, &row_lane, &row_place}) of_rows->reserve(many);
   attention_lanes.reserve(static_cast<size_t>(lanes));
+  attention_tiles.reserve(static_cast<size_t>(lanes + rows / attention_tile_rows));
   decoder_lanes.reserve(static_cast<size_t>(lanes));
 }
 
@@ -41,9 +42,9 @@ void BatchArrays::subsample(const BatchLayout& feature_layout, const BatchLayout
 void BatchArrays::attend(const BatchLayout& layout, const PagedKv& kv,
                          std::span<const int32_t> first_position) {
   const auto block_size = static_cast<int32_t>(kv.k.shape[1]);
-  row_lane.clear();
   row_place.clear();
   attention_lanes.clear();
+  attention_tiles.clear();
   for (int lane = 0; lane < layout.lanes(); ++lane) {
     const auto i = static_cast<size_t>(lane);
     const int32_t table = lane * kv.table_width;
@@ -52,8 +53,11 @@ void BatchArrays::attend(const BatchLayout& layout, const PagedKv& kv,
     int32_t logical = kv.cache_begin[i] + kv.cache_seqlens[i];
     for (int row = 0; row < layout.rows(lane); ++row, ++logical) {
       const int32_t block = kv.block_table[static_cast<size_t>(table + logical / block_size)];
-      row_lane.push_back(lane);
       row_place.push_back(block * block_size + logical % block_size);
+    }
+    for (int row = 0; row < layout.rows(lane); row += attention_tile_rows) {
+      attention_tiles.push_back(
+          {lane, layout.row_begin[i] + row, std::min(attention_tile_rows, layout.rows(lane) - row)});
     }
   }
 }

@@ -19,8 +19,8 @@ struct BatchArrays {
   /// Where each frame after the first convolution of the lanes [begin, end) has its features (`feature_row`),
   /// and each row its frames (`frame_begin`): a lane has two frames a row, and one more.
   void subsample(const BatchLayout& feature_layout, const BatchLayout& layout, int begin, int end);
-  /// Each row's lane (`row_lane`), its new frame's place in the pool (`row_place`), and what the lane attends
-  /// to (`attention_lanes`).
+  /// Each row's new frame's place in the pool (`row_place`), what each lane attends to (`attention_lanes`),
+  /// and `attention_tiles` of at most attention_tile_rows rows.
   void attend(const BatchLayout& layout, const PagedKv& kv, std::span<const int32_t> first_position);
   /// Each row's new token's place in the pool (`row_place`).
   void append(const BatchLayout& layout, const DecoderKv& kv);
@@ -34,6 +34,7 @@ struct BatchArrays {
   std::vector<int32_t> row_lane;
   std::vector<int32_t> row_place;
   std::vector<AttentionLane> attention_lanes;
+  std::vector<AttentionTile> attention_tiles;
   std::vector<DecoderLane> decoder_lanes;
 };
 

@@ -234,8 +234,8 @@ class CudaOps final : public Ops {
   void paged_attention(const BatchLayout& layout, const PagedKv& kv, const AttentionInputs& in,
                        const TensorView& out) override {
     arrays_.attend(layout, kv, in.first_position);
-    const auto [row_lane, row_frame, lanes, block_table] =
-        staging_.stage(ints(arrays_.row_lane), ints(arrays_.row_place),
+    const auto [row_frame, tiles, lanes, block_table] =
+        staging_.stage(ints(arrays_.row_place), std::span<const cuda::AttentionTile>(arrays_.attention_tiles),
                        std::span<const cuda::AttentionLane>(arrays_.attention_lanes), kv.block_table);
     const cuda::AttentionCall call{.qkv = in.qkv.f32(),
                                    .bias_u = in.pos_bias_u.f32(),
@@ -244,11 +244,12 @@ class CudaOps final : public Ops {
                                    .k = kv.k.f32(),
                                    .v = kv.v.f32(),
                                    .out = out.f32(),
-                                   .row_lane = row_lane,
                                    .row_frame = row_frame,
+                                   .tiles = tiles,
                                    .lanes = lanes,
                                    .block_table = block_table,
                                    .rows = layout.rows(),
+                                   .tile_count = static_cast<int64_t>(arrays_.attention_tiles.size()),
                                    .heads = static_cast<int32_t>(kv.k.shape[2]),
                                    .head_dim = static_cast<int32_t>(kv.k.shape[3]),
                                    .block_size = static_cast<int32_t>(kv.k.shape[1])};

@@ -76,6 +76,7 @@ __global__ void append_rows(DecoderPages pages, const float* keys_values, int64_
 }
 
 // One warp a row and head of queries; the keys come one after another from the lane's first.
+template <int slots>
 __global__ void attend_rows(DecoderAttentionCall call) {
   const int64_t row = static_cast<int64_t>(blockIdx.x) * warps + threadIdx.y;
   if (row >= call.rows) return;
@@ -90,8 +91,8 @@ __global__ void attend_rows(DecoderAttentionCall call) {
   const HeadStore v(pages, pages.v, pages.v_scales, head);
   const float scale = 1.0F / sqrtf(static_cast<float>(dim));
 
-  Spread query;
-  Spread sums;
+  Spread<slots> query;
+  Spread<slots> sums;
   for_each_dimension(query, dim,
                      [&](float& x, int c) { x = call.queries[row * call.stride + column + c] * scale; });
   for_each_dimension(sums, dim, [&](float& x, int) { x = 0.0F; });
@@ -133,8 +134,8 @@ int append_decoder_kv(Queue* queue, const DecoderPages& pages, const float* keys
 }
 
 int attend_decoder(Queue* queue, const DecoderAttentionCall& call) {
-  return launch(queue, attend_rows, grid_for(call.rows, call.pages.heads * call.sharing),
-                dim3(warp_threads, warps), call);
+  return launch(queue, for_head_dim(call.pages.head_dim, attend_rows<2>, attend_rows<4>, attend_rows<8>),
+                grid_for(call.rows, call.pages.heads * call.sharing), dim3(warp_threads, warps), call);
 }
 
 }  // namespace tutti::cuda

@@ -212,6 +212,14 @@ struct AttentionLane {
 };
 inline constexpr int max_attention_head_dim = 256;
 
+/// Consecutive rows of one lane that share the keys they are compared with.
+struct AttentionTile {
+  int32_t lane;
+  int32_t row;   ///< the first
+  int32_t rows;  ///< at most attention_tile_rows
+};
+inline constexpr int attention_tile_rows = 4;
+
 /// Ops::paged_attention. First the new frames are written to the pool, row i to its frame row_frame[i],
 /// counted over all blocks.
 struct AttentionCall {
@@ -222,11 +230,11 @@ struct AttentionCall {
   float* k;
   float* v;
   float* out;
-  const int32_t* row_lane;
   const int32_t* row_frame;
+  const AttentionTile* tiles;
   const AttentionLane* lanes;
   const int32_t* block_table;
-  int64_t rows;
+  int64_t rows, tile_count;
   int32_t heads, head_dim, block_size;
 };
 int paged_attention(Queue* queue, const AttentionCall& call);

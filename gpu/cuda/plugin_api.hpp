@@ -8,7 +8,7 @@
 namespace tutti::cuda {
 
 /// Raised with every change of PluginApi.
-inline constexpr int plugin_abi_version = 6;
+inline constexpr int plugin_abi_version = 7;
 
 /// A point in the order of a queue, reached when all that was queued there before is done.
 struct Event;

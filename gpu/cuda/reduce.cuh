@@ -37,7 +37,21 @@ __device__ T warp_reduce(T value, Combine combine) {
   return value;
 }
 
-/// The same over a block of one dimension. `partial` has an element for each warp, and is used for nothing
+/// The same of four values, with the same bits: a quarter of the warp ends with one of them, the first
+/// quarter with the first. While threads have several to combine, they share them out in the exchange itself.
+template <class T, class Combine>
+__device__ T warp_reduce_to_quarters(const T (&values)[4], Combine combine) {
+  const auto exchange = [](T value, int distance) { return __shfl_xor_sync(0xffffffffU, value, distance); };
+  const bool upper = threadIdx.x % 32 >= 16;
+  const T even = combine(upper ? values[2] : values[0], exchange(upper ? values[0] : values[2], 16));
+  const T odd = combine(upper ? values[3] : values[1], exchange(upper ? values[1] : values[3], 16));
+  const bool is_odd = threadIdx.x % 16 >= 8;
+  T value = combine(is_odd ? odd : even, exchange(is_odd ? even : odd, 8));
+  for (int distance = 4; distance > 0; distance /= 2) value = combine(value, exchange(value, distance));
+  return value;
+}
+
+/// warp_reduce over a block of one dimension. `partial` has an element for each warp, and is used for nothing
 /// else.
 template <class T, int warps, class Combine>
 __device__ T block_reduce_once(T value, SharedArray<T, warps>& partial, Combine combine) {

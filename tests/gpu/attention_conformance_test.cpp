@@ -55,6 +55,28 @@ TEST_P(AttentionConformance, MatchesADoubleReferenceAndWritesOnlyItsNewFrames) {
   }
 }
 
+TEST_P(AttentionConformance, MatchesADoubleReferenceForHeadsOfAnyWidthAndLanesOfAnyNumberOfRows) {
+  for (const int head_dim : {1, 32, 33, 64, 65, 96, 128, 200, 256}) {
+    Random random(static_cast<uint64_t>(head_dim));
+    SCOPED_TRACE(random.trace());
+    const Geometry geometry{2, head_dim, 4};
+    const Shared shared(random, geometry, 60);
+    std::vector<Stream> streams;
+    for (int rows = 1; rows <= 6; ++rows) streams.emplace_back(random, geometry, rows, random.between(0, 20));
+    std::vector<const Stream*> lanes;
+    for (const Stream& s : streams) lanes.push_back(&s);
+    Batch batch(random, geometry, lanes);
+    run(batch, shared);
+    for (size_t lane = 0; lane < lanes.size(); ++lane) {
+      // Scores are as wide as the root of a head is.
+      EXPECT_TRUE(
+          close_to(Random::values(batch.output(lane)), reference(geometry, streams[lane], shared), 1e-5))
+          << streams[lane].rows << " rows of " << head_dim;
+    }
+    batch.expect_only_new_frames_written();
+  }
+}
+
 TEST_P(AttentionConformance, GivesAStreamTheSameBitsAloneAndAnywhereInACrowd) {
   Random random(5);
   SCOPED_TRACE(random.trace());

@@ -80,29 +80,31 @@ void expect_close(const std::vector<float>& actual, const std::vector<float>& ex
   for (size_t i = 0; i < actual.size(); ++i) ASSERT_NEAR(actual[i], expected[i], 2e-5) << "value " << i;
 }
 
-TEST_P(DecoderConformance, StoresTheSameBitsAndAttendsAsTheCpuInEveryFormat) {
+TEST_P(DecoderConformance, StoresTheSameBitsAndAttendsAsTheCpuInEveryFormatAndWidth) {
   const auto cpu = make_cpu_ops();
   for (const DType format : {DType::f32, DType::bf16, DType::f8e4m3}) {
-    Random random(static_cast<uint64_t>(format) + 1);
-    SCOPED_TRACE(random.trace());
-    const int heads = 2, sharing = 2, head_dim = random.pick({8, 33, 64});
-    const int width = heads * sharing * head_dim, pair = 2 * heads * head_dim;
-    Cache ours(ops(), format, 3, heads, head_dim);
-    Cache theirs(*cpu, format, 3, heads, head_dim);
-    // A prompt, steps of one and several tokens, and a lane that has none.
-    for (const std::vector<int32_t>& begins :
-         {std::vector<int32_t>{0, 5, 9, 9}, {0, 1, 2, 2}, {0, 3, 3, 4}, {0, 1, 2, 3}}) {
-      const Tensor qkv = random.tensor({begins.back(), width + pair});
-      expect_close(ours.self_attention(begins, qkv, width), theirs.self_attention(begins, qkv, width));
+    for (const int head_dim : {8, 33, 64, 100, 200}) {
+      Random random(static_cast<uint64_t>(format) + static_cast<uint64_t>(head_dim));
+      SCOPED_TRACE(std::to_string(head_dim) + " values, " + random.trace());
+      const int heads = 2, sharing = 2;
+      const int width = heads * sharing * head_dim, pair = 2 * heads * head_dim;
+      Cache ours(ops(), format, 3, heads, head_dim);
+      Cache theirs(*cpu, format, 3, heads, head_dim);
+      // A prompt, steps of one and several tokens, and a lane that has none.
+      for (const std::vector<int32_t>& begins :
+           {std::vector<int32_t>{0, 5, 9, 9}, {0, 1, 2, 2}, {0, 3, 3, 4}, {0, 1, 2, 3}}) {
+        const Tensor qkv = random.tensor({begins.back(), width + pair});
+        expect_close(ours.self_attention(begins, qkv, width), theirs.self_attention(begins, qkv, width));
+      }
+      const std::vector<int32_t> more{0, 2, 3, 6};
+      const Tensor keys_values = random.tensor({6, pair});
+      ours.append(more, keys_values);
+      theirs.append(more, keys_values);
+      EXPECT_EQ(ours.stored(true), theirs.stored(true));
+      EXPECT_EQ(ours.stored(false), theirs.stored(false));
+      const Tensor queries = random.tensor({6, width});
+      expect_close(ours.cross_attention(more, queries), theirs.cross_attention(more, queries));
     }
-    const std::vector<int32_t> more{0, 2, 3, 6};
-    const Tensor keys_values = random.tensor({6, pair});
-    ours.append(more, keys_values);
-    theirs.append(more, keys_values);
-    EXPECT_EQ(ours.stored(true), theirs.stored(true));
-    EXPECT_EQ(ours.stored(false), theirs.stored(false));
-    const Tensor queries = random.tensor({6, width});
-    expect_close(ours.cross_attention(more, queries), theirs.cross_attention(more, queries));
   }
 }
 

@@ -3,6 +3,7 @@
 // The host form of gpu/cuda/intrinsics.cuh: the parts of CUDA C++ that the kernels use, executed by
 // tests/gpu/cuda_host/block.hpp.
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
@@ -27,17 +28,30 @@ inline void __syncthreads(std::source_location where = std::source_location::cur
   tutti::cuda::host::Block::current().barrier(where);
 }
 
+/// From a lane of the caller's warp.
+template <class T>
+T __shfl_sync(unsigned mask, T value, int lane,
+              std::source_location where = std::source_location::current()) {
+  static_assert(sizeof(T) <= sizeof(uint64_t));
+  uint64_t bits = 0;
+  std::memcpy(&bits, &value, sizeof(T));
+  bits = tutti::cuda::host::Block::current().shuffle(mask, bits, static_cast<unsigned>(lane), where);
+  std::memcpy(&value, &bits, sizeof(T));
+  return value;
+}
+
 template <class T>
 T __shfl_xor_sync(unsigned mask, T value, int distance,
                   std::source_location where = std::source_location::current()) {
-  static_assert(sizeof(T) <= sizeof(uint64_t));
-  auto& block = tutti::cuda::host::Block::current();
-  uint64_t bits = 0;
-  std::memcpy(&bits, &value, sizeof(T));
-  const unsigned source = static_cast<unsigned>(block.thread() ^ distance);
-  bits = block.shuffle(mask, bits, source, where);
-  std::memcpy(&value, &bits, sizeof(T));
-  return value;
+  return __shfl_sync(mask, value, tutti::cuda::host::Block::current().thread() ^ distance, where);
+}
+
+/// Of a whole warp.
+inline int __any_sync(unsigned /*mask*/, int predicate,
+                      std::source_location where = std::source_location::current()) {
+  const std::array<uint32_t, 1> brought{predicate != 0 ? 1U : 0U};
+  const auto all = tutti::cuda::host::Block::current().exchange(brought, where);
+  return std::ranges::find(all, 1U) != all.end() ? 1 : 0;
 }
 
 inline unsigned __float_as_uint(float value) { return std::bit_cast<unsigned>(value); }
