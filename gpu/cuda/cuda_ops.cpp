@@ -27,8 +27,15 @@ constexpr size_t staging_bytes = size_t{4} << 20;
 constexpr int most_padded = 64;
 /// Of what is read, the largest piece that is copied at once.
 constexpr size_t read_piece = size_t{1} << 20;
-/// Scratch of the first convolution: 25 lanes' of a model of width 256.
+/// Scratch of the first convolution, 32 MiB, which a GPU's second-level cache keeps until the second one
+/// reads it: 25 lanes' of a model of width 256.
 constexpr int64_t conv1_floats = int64_t{8} << 20;
+/// Scratch of the second convolution. The product behind it has one column of tiles for 64 rows and 64 of the
+/// model's width, and needs many rows to occupy a GPU: the most are 64 MiB, 215 lanes' of that model.
+constexpr int64_t least_conv2_floats = conv1_floats / 4;
+constexpr int64_t most_conv2_floats = int64_t{16} << 20;
+/// What a row has there of 80 bins and width 512. Of a wider model fewer rows are multiplied at once.
+constexpr int64_t usual_flat = 19 * 512;
 /// Words of scratch for rows as codes: 8 MiB, which a GPU's second-level cache keeps until they are
 /// multiplied, are enough for tiles on all its multiprocessors.
 constexpr int64_t code_words = int64_t{2} << 20;
@@ -126,7 +133,7 @@ class CudaOps final : public Ops {
     staging_.reserve(staging_bytes + static_cast<size_t>(samples) * sizeof(float));
     staging_.reserve_recorded(staging_bytes);
     floats(conv1_, conv1_floats);
-    floats(conv2_, conv1_floats / 4);
+    floats(conv2_, std::clamp(rows * usual_flat, least_conv2_floats, most_conv2_floats));
   }
 
   [[nodiscard]] bool is_queued() const override { return true; }
@@ -194,15 +201,10 @@ class CudaOps final : public Ops {
                  const TensorView& features, const BatchLayout& layout, float scale,
                  const TensorView& out) override {
     const auto& w = static_cast<const cuda::CudaSubsampling&>(weights);
-    // As many lanes at a time as there is scratch memory for.
+    const int64_t most = std::max(conv2_.shape().elements(), least_conv2_floats);
     for (int begin = 0; begin < layout.lanes();) {
-      int end = begin;
-      int64_t floats_needed = 0;
-      do {
-        floats_needed += (2 * int64_t{layout.rows(end)} + 1) * w.frame();
-        ++end;
-      } while (end < layout.lanes() &&
-               floats_needed + (2 * int64_t{layout.rows(end)} + 1) * w.frame() <= conv1_floats);
+      const int end =
+          lanes_within(most, begin, layout.lanes(), [&](int lane) { return layout.rows(lane) * w.flat(); });
       subsample_lanes(w, feature_layout, features, layout, begin, end, scale, out);
       begin = end;
     }
@@ -439,21 +441,47 @@ class CudaOps final : public Ops {
     arriving_.clear();
   }
 
+  /// The end of those lanes from `begin` on, at least one, whose `floats_of(lane)` fit `most`.
+  template <class FloatsOf>
+  static int lanes_within(int64_t most, int begin, int end, FloatsOf floats_of) {
+    int64_t needed = floats_of(begin);
+    int lane = begin + 1;
+    while (lane < end && (needed += floats_of(lane)) <= most) ++lane;
+    return lane;
+  }
+
+  /// The first convolution's scratch takes some lanes at a time, and the second's all of them.
   void subsample_lanes(const cuda::CudaSubsampling& w, const BatchLayout& feature_layout,
                        const TensorView& features, const BatchLayout& layout, int begin, int end, float scale,
                        const TensorView& out) {
+    const auto rows_before = [&](int lane) {
+      return layout.row_begin[static_cast<size_t>(lane)] - layout.row_begin[static_cast<size_t>(begin)];
+    };
+    const int64_t rows = rows_before(end);
+    float* const conv2 = floats(conv2_, rows * w.flat());
+    for (int first = begin; first < end;) {
+      const int last = lanes_within(conv1_floats, first, end, [&](int lane) {
+        return (2 * int64_t{layout.rows(lane)} + 1) * w.frame();
+      });
+      convolve_lanes(w, feature_layout, features, layout, first, last, conv2 + rows_before(first) * w.flat());
+      first = last;
+    }
+    float* const y = out.f32() + layout.row_begin[static_cast<size_t>(begin)] * out.cols();
+    multiply(w.out(conv2, rows, scale, y));
+  }
+
+  void convolve_lanes(const cuda::CudaSubsampling& w, const BatchLayout& feature_layout,
+                      const TensorView& features, const BatchLayout& layout, int begin, int end,
+                      float* conv2) {
     arrays_.subsample(feature_layout, layout, begin, end);
     const auto frames = static_cast<int64_t>(arrays_.feature_row.size());
     const auto rows = static_cast<int64_t>(arrays_.frame_begin.size());
     float* const conv1 = floats(conv1_, frames * w.frame());
-    float* const conv2 = floats(conv2_, rows * w.flat());
-    float* const y = out.f32() + layout.row_begin[static_cast<size_t>(begin)] * out.cols();
     const auto [feature_row, frame_begin] =
         staging_.stage(ints(arrays_.feature_row), ints(arrays_.frame_begin));
     check(api_.kernels.first_convolution(queue(), w.conv1(features.f32(), feature_row, frames, conv1)),
           "subsample");
     multiply(w.conv2(conv1, frame_begin, rows, conv2));
-    multiply(w.out(conv2, rows, scale, y));
   }
 
   void append(const BatchLayout& layout, const DecoderKv& kv, const float* keys_values, int64_t stride) {

@@ -171,6 +171,24 @@ TEST_P(SubsamplingRowIndependence, GivesARowTheSameBitsAmongAnyNumberOfRows) {
   }
 }
 
+TEST_P(SubsamplingRowIndependence, GivesALaneTheSameBitsAmongMoreThanThereIsScratchFor) {
+  if (GetParam().slow) GTEST_SKIP() << "takes too long";
+  constexpr int d = 16, frames = 803, lanes = 60;
+  Random random(5);
+  const Weights weights(random, d, 80);
+  const auto packed = ops().pack_subsampling(weights.views(), 80);
+  const Tensor features = random.tensor({lanes * frames, 80});
+  const std::vector<float> together = subsample(*packed, d, std::vector<int>(lanes, frames), features);
+  const size_t lane_values = together.size() / lanes;
+  for (int lane = 0; lane < lanes; ++lane) {
+    const std::vector<float> alone =
+        subsample(*packed, d, {frames}, features.view().slice(lane * frames, frames));
+    ASSERT_TRUE(
+        same_bits(alone, std::span(together).subspan(static_cast<size_t>(lane) * lane_values, lane_values)))
+        << "lane " << lane;
+  }
+}
+
 TEST_P(SubsamplingRowIndependence, GivesAWindowTheSameBitsAsTheLongLaneItIsCutFrom) {
   const int d = GetParam().slow ? 16 : 72;
   Random random(3);
