@@ -24,21 +24,34 @@ __global__ void extend_lanes(const float* x, const int32_t* row_begin, const int
 }
 
 // GLU and depthwise convolution of one channel of a tile, into `out`. Each gated value is made once and given
-// to all rows that it is a tap of; a row's taps come in order.
+// to all rows that it is a tap of; a row's taps come in order. Each tap is loaded once: a thread's lie side
+// by side, so that a warp's are in as many cache lines as it has. As many as there are rows are held at a
+// time.
 __device__ void convolve(const ConvModuleCall& call, const ConvTile& tile, int64_t channel) {
-  float sums[conv_tile_rows];
+  constexpr int rows = conv_tile_rows;
+  float sums[rows];
   for (float& sum : sums) sum = call.bias[channel];
-  const float* const taps = call.weight + channel * call.taps;
-  for (int r = 0; r < tile.rows + call.taps - 1; ++r) {
-    const float* const x = call.extended + (tile.extended_row + r) * 2 * call.channels + channel;
-    const float gated = x[0] * sigmoid(x[call.channels]);
+  float taps[rows] = {};
+  const float* const weight = call.weight + channel * call.taps;
+  const float* const x =
+      call.extended + static_cast<int64_t>(tile.extended_row) * 2 * call.channels + channel;
+  const int inputs = tile.rows + call.taps - 1;
+  for (int begin = 0; begin < inputs; begin += rows) {
 #pragma unroll
-    for (int i = 0; i < conv_tile_rows; ++i) {
-      if (r >= i && r - i < call.taps) sums[i] = multiply_add(taps[r - i], gated, sums[i]);
+    for (int j = 0; j < rows; ++j) {
+      const int r = begin + j;
+      // Beyond the ends the last is loaded again, and used for nothing, so that all loads can go ahead.
+      taps[j] = weight[r < call.taps ? r : call.taps - 1];
+      const float* const input = x + (r < inputs ? r : inputs - 1) * 2 * call.channels;
+      const float gated = input[0] * sigmoid(input[call.channels]);
+#pragma unroll
+      for (int i = 0; i < rows; ++i) {
+        if (r >= i && r - i < call.taps) sums[i] = multiply_add(taps[(j - i + rows) % rows], gated, sums[i]);
+      }
     }
   }
 #pragma unroll
-  for (int i = 0; i < conv_tile_rows; ++i) {
+  for (int i = 0; i < rows; ++i) {
     if (i < tile.rows) call.out[(tile.out_row + i) * call.channels + channel] = sums[i];
   }
 }
