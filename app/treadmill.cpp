@@ -54,10 +54,6 @@ double Treadmill::tick() {
   return ms;
 }
 
-void Treadmill::warm_up() {
-  for (int i = 0; i < engine_.config().num_left_chunks + 2; ++i) (void)tick();
-}
-
 // As an owner does it. Streams begin their turns at different times.
 void Treadmill::take_snapshots() {
   for (Fed& stream : streams_) {

@@ -28,8 +28,8 @@ class Treadmill {
 
   /// One chunk of every stream; returns the tick's milliseconds.
   double tick();
-  /// So many ticks that every history is full.
-  void warm_up();
+  /// After so many every history is full.
+  [[nodiscard]] static int warm_up_ticks(const Engine& engine) { return engine.config().num_left_chunks + 2; }
 
   [[nodiscard]] const Snapshots& snapshots() const { return snapshots_; }
 

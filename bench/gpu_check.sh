@@ -14,9 +14,9 @@
 #   REFERENCES=      "MODEL:GOLDEN ..." to be compared with, too
 #
 # An estimate, not a measurement: 5 to 7 minutes on 16 cores and a GPU of 2020 or later, without the build. Tests, references
-# and compute-sanitizer run at once, 150 s at most; each process of the engine takes up to 20 s of one core to make a model and
-# its reference results, and 2 s for each width, or 200 ticks where that is longer, and a second with --breakdown: some
-# 4 minutes for 32 widths; servers 20 s.
+# and compute-sanitizer run at once, 150 s at most. Then each of 12 processes takes 3 to 10 s of one core (an AMD EPYC's, of 2019)
+# to make a model and reference results, 80 s in all; 44 widths take 1 s each, 26 of them another for their operations, and
+# some half a second for an engine, and those with fewer than 200 ticks a second longer: 150 s. Servers take 20 s.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -217,7 +217,7 @@ def main():
     report["server"] = {devices: check.server(devices) for devices in (f"cuda:{index}", f"cuda:{index},{other}")}
     if not any(report["engine"].values()):
         check.fail("bench engine", "nothing was measured")
-    report["widest_tick_of_p99_100_ms"] = {name: widest(runs) for name, runs in report["engine"].items()}
+    report["widest_tick_of_p99_100_ms"] = {name: widest(runs) for name, runs in report["engine"].items() if runs}
     report["failed"] = check.failed
     (out / "gpu_check.json").write_text(json.dumps(report, indent=1) + "\n")
 
