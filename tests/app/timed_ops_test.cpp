@@ -60,6 +60,7 @@ class TimedOpsOfAnEngine : public testing::Test {
     EngineConfig config;
     config.decoder = "greedy";
     config.max_streams = config.max_batch_size = lanes;
+    config.max_tick_ms = 10000;  // so that every tick runs every stream
     const auto model = std::make_shared<const ConformerCtc>(synthetic_checkpoint(spec_), *make_cpu_ops(),
                                                             required_positions(config));
     auto timed = std::make_unique<TimedOps>(make_cpu_ops(), spec_.fbank, WeightType::fp32);
