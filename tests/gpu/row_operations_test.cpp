@@ -14,7 +14,7 @@ INSTANTIATE_TEST_SUITE_P(Backends, LayerNormConformance, testing::ValuesIn(servi
                          backend_name);
 
 TEST_P(LayerNormConformance, MatchesADoubleReferenceAtAnyWidth) {
-  for (const int width : {1, 3, 31, 32, 33, 250, 256, 513}) {
+  for (const int width : {1, 3, 31, 32, 33, 250, 256, 257, 512, 513}) {
     Random random(static_cast<uint64_t>(width));
     SCOPED_TRACE(random.trace());
     const Tensor x = random.tensor({random.between(1, 20), width}, 3.0F);
