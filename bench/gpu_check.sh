@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Settles on a machine with an NVIDIA GPU what the tests cannot without one: runs the conformance suite (row equality among
 # it) and the engine's tests (ticks as graphs against ticks queued piece by piece, snapshots) on the GPU, compares with every
-# reference file in every type, runs a small part of the suite under compute-sanitizer, measures the engine at widths from 1 to
-# 512 and each of its operations against what its arithmetic and its bytes take at least, and serves real-time clients from one
-# GPU, and from two where there are so many. bench/gpu_report.py judges, prints a table and writes OUT/gpu_check.json.
+# reference file, and with one of them in every type, runs a small part of the suite under compute-sanitizer, measures the
+# engine at widths from 1 to 512 and each of its operations against what its arithmetic or its bytes take at least, and serves
+# real-time clients from one GPU, and from two where there are so many. bench/gpu_report.py judges, prints a table and writes
+# OUT/gpu_check.json.
 #
 # bench/gpu_check.sh [OUT]          OUT defaults to build/gpu_check
 # Environment:
@@ -13,7 +14,7 @@
 #   CMAKE_ARGS=      for the build
 #   REFERENCES=      "MODEL:GOLDEN ..." to be compared with, too
 #
-# An estimate, not a measurement: 5 to 7 minutes on 16 cores and a GPU of 2020 or later, without the build. Tests, references
+# An estimate, not a measurement: 5 to 7 minutes on 16 cores and an H200, without the build. Tests, references
 # and compute-sanitizer run at once, 150 s at most. Then each of 12 processes takes 3 to 10 s of one core (an AMD EPYC's, of 2019)
 # to make a model and reference results, 80 s in all; 44 widths take 1 s each, 26 of them another for their operations, and
 # some half a second for an engine, and those with fewer than 200 ticks a second longer: 150 s. Servers take 20 s.
