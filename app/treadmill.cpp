@@ -70,6 +70,7 @@ void Treadmill::take_snapshots() {
     for (const auto* part : {&past.keys_values, &past.convolution, &past.features, &past.rescorable_frames}) {
       snapshots_.bytes += static_cast<int64_t>(part->size() * sizeof(float));
     }
+    snapshots_.bytes += std::ssize(past.decoder);
   }
 }
 

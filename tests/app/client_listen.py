@@ -127,18 +127,22 @@ class ListenTest(unittest.TestCase):
 
 class EngineBenchTest(unittest.TestCase):
     def test_the_engine_bench_reports_every_figure(self):
-        done = tutti("bench", "engine", "--synthetic", "2x64x128h2v100", "--batch", "2", "--seconds", "1", "--json")
+        done = tutti("bench", "engine", "--synthetic", "2x64x128h2v100", "--batch", "1,2", "--seconds", "1", "--ticks", "20",
+                     "--json")
         self.assertEqual(done.returncode, 0, done.stderr)
-        report = json.loads(done.stdout)
-        self.assertEqual(
-            list(report),
-            ["cpu_level", "streams_per_core", "ms_per_stream_chunk", "gemm_ratio", "gemm_gflops", "features_ms", "decode_ms",
-             "max_logprob_diff", "rss_mb", "tick_ms_p50", "tick_ms_p99"],
-        )
-        self.assertLess(report["max_logprob_diff"], 1e-4)
-        self.assertIn(report.pop("cpu_level"), ("portable", "avx2", "avx512", "avx512_vnni", "neon"))
-        self.assertTrue(all(value >= 0 for value in report.values()))
-        self.assertGreater(report["gemm_ratio"], 0)
+        reports = [json.loads(line) for line in done.stdout.splitlines()]
+        self.assertEqual([report["batch"] for report in reports], [1, 2])
+        for report in reports:
+            self.assertEqual(
+                list(report),
+                ["cpu_level", "streams_per_core", "ms_per_stream_chunk", "gemm_ratio", "gemm_gflops", "features_ms", "decode_ms",
+                 "max_logprob_diff", "rss_mb", "tick_ms_p50", "tick_ms_p99", "ticks", "batch"],
+            )
+            self.assertLess(report["max_logprob_diff"], 1e-4)
+            self.assertIn(report.pop("cpu_level"), ("portable", "avx2", "avx512", "avx512_vnni", "neon"))
+            self.assertTrue(all(value >= 0 for value in report.values()))
+            self.assertGreater(report["gemm_ratio"], 0)
+            self.assertGreaterEqual(report["ticks"], 20)
 
 
 if __name__ == "__main__":
