@@ -5,15 +5,6 @@
 #include <cstring>
 
 namespace tutti::cuda {
-namespace {
-
-int64_t found_bytes(const CtcSearchSpec& spec) {
-  return int64_t{sizeof(CtcFound)} + spec.max_tokens * int64_t{sizeof(CtcToken)};
-}
-
-CtcToken* tokens_of(CtcFound& found) { return reinterpret_cast<CtcToken*>(&found + 1); }
-
-}  // namespace
 
 CudaCtcSearch::CudaCtcSearch(const PluginApi& api, int device, Staging& owner, const CtcSearchSpec& spec,
                              int states)
@@ -32,7 +23,7 @@ CudaCtcSearch::~CudaCtcSearch() { close(); }
 void CudaCtcSearch::open(int device, int states) {
   check(api_, api_.allocate(device, static_cast<size_t>(states * layout_.bytes), &states_),
         "allocate memory");
-  check(api_, api_.allocate_pinned(static_cast<size_t>(states * found_bytes(spec_)), 1, &found_),
+  check(api_, api_.allocate_pinned(static_cast<size_t>(states * CtcFound::bytes(spec_)), 1, &found_),
         "pin memory");
   owner_.count_allocation();
   owner_.count_allocation();
@@ -43,9 +34,7 @@ void CudaCtcSearch::close() {
   if (found_ != nullptr) api_.release_pinned(found_);
 }
 
-CtcFound& CudaCtcSearch::found(int state) const {
-  return *reinterpret_cast<CtcFound*>(found_ + state * found_bytes(spec_));
-}
+CtcFound& CudaCtcSearch::found(int state) const { return CtcFound::of(found_, spec_, state); }
 
 void CudaCtcSearch::search(std::span<const CtcSearchLane> lanes, const TensorView& ids,
                            const TensorView& log_probs, const TensorView& best_ids,
@@ -67,7 +56,7 @@ void CudaCtcSearch::search(std::span<const CtcSearchLane> lanes, const TensorVie
 
 std::span<const CtcToken> CudaCtcSearch::best(int state) const {
   CtcFound& of_state = found(state);
-  return {tokens_of(of_state), static_cast<size_t>(of_state.tokens)};
+  return {of_state.best(), static_cast<size_t>(of_state.tokens)};
 }
 
 int64_t CudaCtcSearch::used_bytes(int state) const { return tutti::used_bytes(layout_, found(state).used); }
@@ -91,7 +80,7 @@ void CudaCtcSearch::write(int index, std::span<const std::byte> used, std::span<
   CtcFound& of_state = found(index);
   std::memcpy(of_state.used, used.data(), sizeof(of_state.used));
   of_state.tokens = static_cast<int32_t>(best.size());
-  std::ranges::copy(best, tokens_of(of_state));
+  std::ranges::copy(best, of_state.best());
   for_each_used_part(layout_, of_state.used, [&](int64_t offset, int64_t bytes) {
     const auto part = used.first(static_cast<size_t>(bytes));
     owner_.write(state(index) + offset, part.data(), part.size());

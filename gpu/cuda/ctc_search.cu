@@ -13,13 +13,6 @@ __device__ std::byte* state_of(const CtcSearchCall& call, const CtcSearchLane& l
   return call.states + lane.state * call.layout.bytes;
 }
 
-__device__ CtcFound& found_of(const CtcSearchCall& call, const CtcSearchLane& lane) {
-  const int64_t bytes = sizeof(CtcFound) + call.spec.max_tokens * int64_t{sizeof(CtcToken)};
-  return *reinterpret_cast<CtcFound*>(call.found + lane.state * bytes);
-}
-
-__device__ CtcToken* tokens_of(CtcFound& found) { return reinterpret_cast<CtcToken*>(&found + 1); }
-
 __device__ void tell_used(const int32_t* used, CtcFound& found) {
   for (int i = 0; i < CtcStateLayout::most_lists; ++i) found.used[i] = used[i];
 }
@@ -38,10 +31,10 @@ __global__ void search_greedily_lanes(CtcSearchCall call, int lanes) {
     call.best_ids[row] = call.ids[best];
     call.best_log_probs[row] = call.log_probs[best];
   }
-  CtcFound& found = found_of(call, lane);
+  CtcFound& found = CtcFound::of(call.found, call.spec, lane.state);
   // The host has those before the last one, which may have gone on.
   for (int i = before > 0 ? before - 1 : 0; i < search.head().used[0]; ++i) {
-    tokens_of(found)[i] = search.tokens()[i];
+    found.best()[i] = search.tokens()[i];
   }
   found.tokens = search.head().used[0];
   tell_used(search.head().used, found);
@@ -123,8 +116,8 @@ __global__ void search_prefixes_lanes(CtcSearchCall call) {
     }
   }
   if (thread != 0) return;
-  CtcFound& found = found_of(call, lane);
-  beam.write_tokens(beam.entry(0), tokens_of(found));
+  CtcFound& found = CtcFound::of(call.found, call.spec, lane.state);
+  beam.write_tokens(beam.entry(0), found.best());
   found.tokens = beam.entry(0).length;
   tell_used(beam.used(), found);
 }

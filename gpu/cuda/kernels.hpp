@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "gpu/ctc_search.hpp"
+#include "gpu/host_device.hpp"
 
 namespace tutti::cuda {
 
@@ -64,6 +65,15 @@ int log_softmax_top_k(Queue* queue, float* x, int64_t rows, int cols, int k, int
 struct alignas(16) CtcFound {
   int32_t tokens;
   int32_t used[CtcStateLayout::most_lists];  ///< of the state's lists
+
+  /// The one of a state in `all`, which has one for each.
+  static TUTTI_HOST_DEVICE CtcFound& of(std::byte* all, const CtcSearchSpec& spec, int32_t state) {
+    return *reinterpret_cast<CtcFound*>(all + state * bytes(spec));
+  }
+  static TUTTI_HOST_DEVICE int64_t bytes(const CtcSearchSpec& spec) {
+    return int64_t{sizeof(CtcFound)} + spec.max_tokens * int64_t{sizeof(CtcToken)};
+  }
+  [[nodiscard]] TUTTI_HOST_DEVICE CtcToken* best() { return reinterpret_cast<CtcToken*>(this + 1); }
 };
 /// CtcSearch::search.
 struct CtcSearchCall {
