@@ -205,9 +205,10 @@ class EngineBench {
         device_(select_devices(options.device, 1, note_).front()),
         weights_(parse_weight_type(options.weights)) {
     const std::unique_ptr<Ops> ops = open_device(device_, weights_);
-    const LogprobCheck check(load(options), on_cpu() ? widest_ : std::min(widest_, most_checked));
+    Checkpoint checkpoint = load(options);
+    const LogprobCheck check(checkpoint, on_cpu() ? widest_ : std::min(widest_, most_checked));
     const EngineConfig config = config_of(widest_);
-    model_ = std::make_shared<const ConformerCtc>(load(options), *ops, required_positions(config),
+    model_ = std::make_shared<const ConformerCtc>(std::move(checkpoint), *ops, required_positions(config),
                                                   required_hypothesis_tokens(config));
     difference_ = check.max_difference(model_, open_device(device_));
     if (!std::isfinite(difference_)) throw std::logic_error("a log-probability is not a number");
