@@ -22,6 +22,21 @@ class AttentionConformance : public OpsConformance {
       ops().download(v, Random::values(host_v));
     });
   }
+
+  /// Of the streams as lanes of one batch.
+  void expect_reference(Random& random, const Geometry& geometry, const Shared& shared,
+                        const std::vector<Stream>& streams, double tolerance) {
+    std::vector<const Stream*> lanes;
+    for (const Stream& s : streams) lanes.push_back(&s);
+    Batch batch(random, geometry, lanes);
+    run(batch, shared);
+    for (size_t lane = 0; lane < lanes.size(); ++lane) {
+      EXPECT_TRUE(
+          close_to(Random::values(batch.output(lane)), reference(geometry, streams[lane], shared), tolerance))
+          << "lane " << lane << ", " << streams[lane].rows << " rows behind " << streams[lane].history;
+    }
+    batch.expect_only_new_frames_written();
+  }
 };
 INSTANTIATE_TEST_SUITE_P(Backends, AttentionConformance,
                          testing::ValuesIn(serving_backends({"paged_attention"})), backend_name);
@@ -41,17 +56,7 @@ TEST_P(AttentionConformance, MatchesADoubleReferenceAndWritesOnlyItsNewFrames) {
     SCOPED_TRACE(random.trace());
     const Geometry geometry = random_geometry(random);
     const Shared shared(random, geometry, 300);
-    const std::vector<Stream> streams = random_streams(random, geometry, random.between(1, 3));
-    std::vector<const Stream*> lanes;
-    for (const Stream& s : streams) lanes.push_back(&s);
-    Batch batch(random, geometry, lanes);
-    run(batch, shared);
-    for (size_t lane = 0; lane < lanes.size(); ++lane) {
-      EXPECT_TRUE(
-          close_to(Random::values(batch.output(lane)), reference(geometry, streams[lane], shared), 4e-6))
-          << "lane " << lane << ", " << streams[lane].rows << " rows behind " << streams[lane].history;
-    }
-    batch.expect_only_new_frames_written();
+    expect_reference(random, geometry, shared, random_streams(random, geometry, random.between(1, 3)), 4e-6);
   }
 }
 
@@ -63,17 +68,8 @@ TEST_P(AttentionConformance, MatchesADoubleReferenceForHeadsOfAnyWidthAndLanesOf
     const Shared shared(random, geometry, 60);
     std::vector<Stream> streams;
     for (int rows = 1; rows <= 6; ++rows) streams.emplace_back(random, geometry, rows, random.between(0, 20));
-    std::vector<const Stream*> lanes;
-    for (const Stream& s : streams) lanes.push_back(&s);
-    Batch batch(random, geometry, lanes);
-    run(batch, shared);
-    for (size_t lane = 0; lane < lanes.size(); ++lane) {
-      // Scores are as wide as the root of a head is.
-      EXPECT_TRUE(
-          close_to(Random::values(batch.output(lane)), reference(geometry, streams[lane], shared), 1e-5))
-          << streams[lane].rows << " rows of " << head_dim;
-    }
-    batch.expect_only_new_frames_written();
+    // Scores are as wide as the root of a head is.
+    expect_reference(random, geometry, shared, streams, 1e-5);
   }
 }
 
